@@ -56,9 +56,7 @@ def term_features(term: str, kind: TermKind, uses: TermUse, end: int) -> tuple[s
     """The features of a term, by name."""
     found = ["exact" if kind is TermKind.EXACT else "word", age_of(uses.last, end)]
     found.append(next((name for name, most in _TIMES if uses.messages <= most), "many times"))
-    if "/" in term or "\\" in term:
-        found.append("path")
-    elif term.isdigit():
+    if term.isdigit():
         found.append("number")
     places = uses.places
     found += (
