@@ -24,6 +24,8 @@ class CutSession:
     before: list[Any]
     after: list[Any]
     need: list[str]
+    source: str = ""
+    """The program it was recorded with, where the file names it."""
 
 
 def conversation_files(data: Path) -> list[Path]:
@@ -34,21 +36,26 @@ def name_of(path: Path) -> str:
     return path.name.removesuffix(".jsonl.gz")
 
 
-def sessions_in(path: Path) -> Iterator[list[Any]]:
+def records_in(path: Path) -> Iterator[dict[str, Any]]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)["messages"]
+        yield from map(json.loads, lines)
+
+
+def sessions_in(path: Path) -> Iterator[list[Any]]:
+    for record in records_in(path):
+        yield record["messages"]
 
 
 def cut_sessions(path: Path, scorer: Any, least_chars: int = LEAST_CHARS) -> Iterator[CutSession]:
     """The sessions that are long enough, and after whose cut something was needed."""
-    for messages in sessions_in(path):
+    for record in records_in(path):
+        messages = record["messages"]
         if sum(len(scorer.text(message)) for message in messages) < least_chars:
             continue
         cut = scorer.cut_at(messages)
         need = scorer.needed(messages, cut) if cut >= 4 else []
         if need:
-            yield CutSession(messages[:cut], messages[cut:], need)
+            yield CutSession(messages[:cut], messages[cut:], need, record.get("source", ""))
 
 
 def load_scorer(path: Path) -> Any:

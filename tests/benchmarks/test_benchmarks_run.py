@@ -11,10 +11,13 @@ import pytest
 
 import _talks
 import compress
+import fit_weights
 import quality
 import recoverable
 import search
 import turn
+from _cases import FactMarks, Session
+from _sessions import CutSession
 from clew.messages import Message, repair, text_of
 from clew.testing import assistant, synthetic_history, user
 from hermes_side import load_hermes
@@ -120,3 +123,19 @@ async def test_search_is_measured_by_length_and_on_talks() -> None:
 def test_the_same_seed_gives_the_same_talk() -> None:
     topics = _talks.read_topics("held_out")
     assert _talks.talk_of_two(topics, 90, 3) == _talks.talk_of_two(topics, 90, 3)
+
+
+def test_weights_are_fitted_with_one_harness_left_out() -> None:
+    scorer = SimpleNamespace(
+        text=_shown,
+        companions=lambda atom, _: [atom],
+        shown_as_fact=lambda atom, _, text: atom in text,
+    )
+    history = [user("The port is 48151, the file is src/feed.py."), *synthetic_history(40), user("go on")]
+    marks = FactMarks(scorer, CutSession(history, [], ["48151", "src/feed.py"]))
+    present = {("term", "exact"): 0.6, ("term", "word"): 0.1, ("kind", "said"): 0.4, ("candidate", "focus"): 1.5}
+    bonuses = {("bonus", name): 10.0 for name in ("request", "fade", "repeated")}
+    sessions = [Session(harness, history, (1_500,), marks) for harness in ("one", "two")]
+    found = fit_weights.fitted(fit_weights.Cases(sessions), present | bonuses)
+    assert found.weights.keys() >= bonuses.keys()
+    assert {"one", "two", "facts", "all"} <= {row["harness"] for row in found.harnesses}

@@ -284,7 +284,6 @@ class _MaterialReader:
         """What is known of an action, by name."""
         target, file = action.reading.target, self._record.files.get(action.reading.target)
         found = {
-            "failed": action.failed,
             "repeated later": self._last_with.get(target, -1) > action.number,
             "changed later": file is not None and action.reading.verb == "READ" and file.last > action.number,
             "changed file": file is not None,
@@ -330,13 +329,13 @@ class _MaterialReader:
             if (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
                 own_features = [*features, what] if what else [*features]
-                own_features += self._piece_features(part, at, piece)
+                own_features += self._piece_features(part, piece)
                 if shapes and times[shapes[at]] >= _MANY_ALIKE:
                     own_features.append("alike")
                 found = Candidate(own, piece, (number,), frozenset(terms), group, start + at, "", tuple(own_features))
                 material.candidates.append(found)
 
-    def _piece_features(self, part: Part, at: int, piece: str) -> Iterator[str]:
+    def _piece_features(self, part: Part, piece: str) -> Iterator[str]:
         """What is known of a piece, by name."""
         if part.kind is PartKind.PROSE:
             lowered = piece[:_FEATURE_CHARS].lower()
