@@ -146,7 +146,7 @@ class CachedWorth(Worth):
         features = self._features.get(term)
         if features is None:
             use, kind = self._material.uses.get(term), self._material.terms.kinds[term]
-            features = self._features[term] = () if use is None else term_features(term, kind, use, self._end)
+            features = self._features[term] = () if use is None else term_features(kind, use, self._end)
         found = self._by_features.get(features)
         if found is None:
             weights = self._weights["term"]
@@ -214,7 +214,7 @@ class Case:
         material, end = self.draft.material, self.draft.record.next_number
         needed = material.terms.of_all(self.marks.needed)
         for term, use in material.uses.items():
-            count = counts[term_features(term, material.terms.kinds[term], use, end)]
+            count = counts[term_features(material.terms.kinds[term], use, end)]
             count[0] += term in needed
             count[1] += 1
         return {features: (some, total) for features, (some, total) in counts.items()}
