@@ -55,6 +55,7 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
 _ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org")
+_LONGEST_NAME = 200
 _MOST_JSON_CHARS = 200_000
 _MOST_JSON_DEPTH = 8
 _MOST_JSON_LINES = 400
@@ -115,7 +116,7 @@ def _with_noise(kind: PartKind, pieces: Iterator[str], text: str) -> list[Part]:
         noisy, name = 0, ""
 
     for piece in pieces:
-        found = noise_of(piece, detectors)
+        found = noise_of(piece, detectors) if detectors or len(piece) >= _NUMBERS_CHARS else ""
         if not found:
             close_noise()
             good.append(clip_piece(piece))
@@ -138,7 +139,7 @@ def _without_listings(kind: PartKind, pieces: Sequence[str]) -> list[Part]:
     kept: list[str] = []
     run: list[str] = []
     for piece in (*pieces, ""):
-        if piece and _ONE_NAME.fullmatch(piece):
+        if piece and len(piece) <= _LONGEST_NAME and _ONE_NAME.fullmatch(piece):
             run.append(piece)
             continue
         if len(run) >= _LISTING_LINES:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from itertools import chain
 
 from clew.lazy import lazy_pattern
 
@@ -22,6 +23,7 @@ _INNER = lazy_pattern(r"[\w-]+\.[a-z]{1,5}\b|\w+")
 _FILE_NAME = lazy_pattern(r"[\w-]+\.[A-Za-z]{1,5}")
 _EDGES = ".,:;-/'*=\\"
 _EXACT_MARKS = frozenset("0123456789_/.@#:\\$")
+_WHOLE_MARKS = frozenset("/\\-")
 _ABBREVIATIONS = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "approx.", "no.", "fig.")
 LONGEST_PIECE_CHARS = 420
 _WRAPPER_KEYS = ("output", "stdout", "stderr", "content", "result", "error", "text")
@@ -168,13 +170,9 @@ class Terms:
         """The distinct terms of a text."""
         known = self._known
         words = set(_TERM.findall(text))
-        found: set[str] = set()
-        for word in words:
-            terms = known.get(word)
-            if terms is None:
-                terms = self._learn(word)
-            found.update(terms)
-        return found
+        for word in words.difference(known):
+            known[word] = self._learn(word)
+        return set(chain.from_iterable(map(known.__getitem__, words)))
 
     def of_all(self, texts: Iterable[str]) -> set[str]:
         return set().union(*map(self.of, texts))
@@ -183,24 +181,29 @@ class Terms:
         """The terms of a word: itself, and the names inside a path or an expression."""
         stripped = word.strip(_EDGES)
         plain = stripped.lower()
-        terms: tuple[str, ...] = ()
+        if stripped.isascii() and stripped.isalpha():
+            if len(plain) <= 2 or len(plain) > _LONGEST_TERM_CHARS or plain in STOP_WORDS:
+                return ()
+            self.kinds[plain] = TermKind.EXACT if _has_inner_capital(stripped) else TermKind.WORD
+            return (plain,)
         if plain and not plain.isascii() and (wide := _WIDE.findall(plain)):
             terms = tuple(run[at : at + 2] for run in wide for at in range(max(1, len(run) - 1)))
             self.kinds.update(dict.fromkeys(terms, TermKind.WORD))
-        elif 1 < len(plain) <= _LONGEST_TERM_CHARS and plain not in STOP_WORDS:
-            inner = _INNER.findall(stripped) if not stripped.isalnum() else ()
-            names = [name.lower() for name in inner if name != stripped and _is_exact_name(name)]
-            # An expression such as `this.list.addChild` is as exact as the names in it; a path is exact itself.
-            is_exact = _is_exact_name(stripped) or (
-                not _EXACT_MARKS.isdisjoint(plain) and (not names or "/" in plain or "\\" in plain)
-            )
-            if is_exact or len(plain) > 2:
-                self.kinds[plain] = TermKind.EXACT if is_exact else TermKind.WORD
-                terms = (plain, *names)
-                for name in names:
-                    self.kinds[name] = TermKind.EXACT
-        self._known[word] = terms
-        return terms
+            return terms
+        if not 1 < len(plain) <= _LONGEST_TERM_CHARS or plain in STOP_WORDS:
+            return ()
+        inner = _INNER.findall(stripped) if not stripped.isalnum() else ()
+        names = [name.lower() for name in inner if name != stripped and _is_exact_name(name)]
+        # An expression such as `this.list.addChild` is as exact as the names in it; a path or an id is exact itself.
+        is_exact = _is_exact_name(stripped) or (
+            not _EXACT_MARKS.isdisjoint(plain) and (not names or not _WHOLE_MARKS.isdisjoint(plain))
+        )
+        if not is_exact and len(plain) <= 2:
+            return ()
+        self.kinds[plain] = TermKind.EXACT if is_exact else TermKind.WORD
+        for name in names:
+            self.kinds[name] = TermKind.EXACT
+        return (plain, *names)
 
 
 def _is_exact_name(word: str) -> bool:

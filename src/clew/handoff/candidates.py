@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -96,7 +96,7 @@ class Candidate:
     text: str
     numbers: tuple[int, ...]
     """The messages it came from: one, or the first and the last of several."""
-    terms: frozenset[str]
+    terms: Set[str]
     group: Group | None = None
     at: int = 0
     """Its place among the pieces of its group, or among the entries of its section."""
@@ -332,7 +332,7 @@ class _MaterialReader:
                 own_features += self._piece_features(part, piece)
                 if shapes and times[shapes[at]] >= _MANY_ALIKE:
                     own_features.append("alike")
-                found = Candidate(own, piece, (number,), frozenset(terms), group, start + at, "", tuple(own_features))
+                found = Candidate(own, piece, (number,), terms, group, start + at, "", tuple(own_features))
                 material.candidates.append(found)
 
     def _piece_features(self, part: Part, piece: str) -> Iterator[str]:

@@ -80,13 +80,12 @@ class _Selection:
         self._places = {(choice.group, choice.at): index for index, choice in enumerate(choices) if choice.at >= 0}
         self._used: dict[Hashable, int] = {}
         """The chars that were taken of each group."""
-        self._members: dict[Hashable, list[int]] = {}
-        for index, choice in enumerate(choices):
-            if choice.group in frames:
-                self._members.setdefault(choice.group, []).append(index)
+        self._waiting: dict[Hashable, list[int]] = {}
+        """Choices that were passed over while the frame of their group was not paid for."""
 
     def run(self, least: float) -> Iterator[int]:
-        queue = [(-self._ratio(index), index) for index in range(len(self._choices))]
+        # What a choice is worth if its frame were paid for: at least what it will ever be, but for a neighbour.
+        queue = [(-self._ratio(index, _NO_FRAME), index) for index in range(len(self._choices))]
         heapq.heapify(queue)
         taken: set[int] = set()
         lowest = 0.0
@@ -95,17 +94,19 @@ class _Selection:
             if index in taken:
                 continue
             # Gains only fall while others are taken, so a fresh ratio that is still the highest is the best.
-            ratio = self._ratio(index)
+            choice = self._choices[index]
+            frame = self._frame(choice)
+            ratio = self._ratio(index, frame)
             if ratio <= lowest:
                 continue
             if queue and -ratio > queue[0][0]:
                 heapq.heappush(queue, (-ratio, index))
+                if frame is not _NO_FRAME:
+                    self._waiting.setdefault(choice.group, []).append(index)
                 continue
             lowest = lowest or least * ratio
             taken.add(index)
             yield index
-            choice = self._choices[index]
-            frame = self._frame(choice)
             for term in choice.terms | frame.terms:
                 if term in self._fresh:
                     self._fresh.discard(term)
@@ -116,23 +117,20 @@ class _Selection:
                 other = self._places.get((choice.group, place))
                 if other is not None and other not in taken:
                     self._beside.add(other)
-                    heapq.heappush(queue, (-self._ratio(other), other))
-            is_new = choice.group not in self._used
+                    heapq.heappush(queue, (-self._ratio(other, self._frame(self._choices[other])), other))
             self._used[choice.group] = self._used.get(choice.group, 0) + choice.chars
-            if is_new and choice.group in self._frames:
-                # The frame is paid for: the other choices of the group became cheaper.
-                for other in self._members[choice.group]:
-                    if other not in taken:
-                        heapq.heappush(queue, (-self._ratio(other), other))
+            # The frame is paid for: the other choices of the group became cheaper.
+            for other in self._waiting.pop(choice.group, ()) if frame is not _NO_FRAME else ():
+                if other not in taken:
+                    heapq.heappush(queue, (-self._ratio(other, _NO_FRAME), other))
 
     def _frame(self, choice: Choice) -> Frame:
         if choice.group in self._used:
             return _NO_FRAME
         return self._frames.get(choice.group, _NO_FRAME)
 
-    def _ratio(self, index: int) -> float:
+    def _ratio(self, index: int, frame: Frame) -> float:
         choice = self._choices[index]
-        frame = self._frame(choice)
         adds = self._adds.__getitem__
         gain: float = sum(map(adds, choice.terms))
         if frame.terms:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from importlib.resources import files
 
@@ -31,10 +32,10 @@ _KIND_OF_HEADING = {
     TRIED: Kind.FAILURE,
 }
 
-_AGES = (("newest", 5), ("recent", 15), ("late", 40), ("middle", 100))
-"""How many messages back, at most."""
-_TIMES = (("once", 1), ("twice", 2), ("few times", 4), ("several times", 8))
-"""In how many messages, at most."""
+_AGES, _MOST_BACK = ("newest", "recent", "late", "middle", "old"), (5, 15, 40, 100)
+"""How many messages back, at most, for each but the last."""
+_TIMES, _MOST_TIMES = ("once", "twice", "few times", "several times", "many times"), (1, 2, 4, 8)
+"""In how many messages, at most, for each but the last."""
 
 Weights = Mapping[str, Mapping[str, float]]
 
@@ -46,19 +47,19 @@ def load_weights() -> Weights:
 
 def age_of(number: int, end: int) -> str:
     """How far back a message lies, in words."""
-    back = end - number
-    return next((name for name, most in _AGES if back <= most), "old")
+    return _AGES[bisect_left(_MOST_BACK, end - number)]
 
 
 def term_features(kind: TermKind, uses: TermUse, end: int) -> tuple[str, ...]:
     """The features of a term, by name."""
-    found = ["exact" if kind is TermKind.EXACT else "word", age_of(uses.last, end)]
-    found.append(next((name for name, most in _TIMES if uses.messages <= most), "many times"))
     places = uses.places
-    found += (name for bit, name in ((IN_WORDS, "said"), (IN_CALL, "called")) if places & bit)
-    if places == IN_RESULT:
-        found.append("result only")
-    return tuple(found)
+    return (
+        "exact" if kind is TermKind.EXACT else "word",
+        age_of(uses.last, end),
+        _TIMES[bisect_left(_MOST_TIMES, uses.messages)],
+        "said" if places & IN_WORDS else "",
+        "called" if places & IN_CALL else "result only" if places == IN_RESULT else "",
+    )
 
 
 class Worth:
@@ -70,6 +71,7 @@ class Worth:
         self._focus = material.terms.of(focus) if focus else set()
         self._by_features: dict[tuple[str, ...], float] = {}
         self._by_term: dict[str, float] = {}
+        self._scales: dict[tuple[object, ...], float] = {}
 
     def of_term(self, term: str) -> float:
         found = self._by_term.get(term)
@@ -90,13 +92,16 @@ class Worth:
 
     def scale_of(self, candidate: Candidate) -> float:
         """What the weight of the candidate's terms is multiplied by."""
-        weights = self._weights["candidate"]
-        total = self._weights["kind"].get(candidate.kind, 0.0)
-        if candidate.numbers:
-            total += weights.get(age_of(candidate.numbers[-1], self._end), 0.0)
-        if not self._focus.isdisjoint(candidate.terms):
-            total += weights["focus"]
-        return math.exp(total + sum(weights.get(name, 0.0) for name in candidate.features))
+        age = age_of(candidate.numbers[-1], self._end) if candidate.numbers else ""
+        focus = "" if self._focus.isdisjoint(candidate.terms) else "focus"
+        key = (candidate.kind, age, focus, candidate.features)
+        found = self._scales.get(key)
+        if found is None:
+            weights = self._weights["candidate"]
+            total = self._weights["kind"].get(candidate.kind, 0.0)
+            total += sum(weights.get(name, 0.0) for name in (age, focus, *candidate.features))
+            found = self._scales[key] = math.exp(total)
+        return found
 
     def bonus_of(self, candidate: Candidate) -> float:
         """What the candidate is worth whatever its terms are; older requests and files count less."""
