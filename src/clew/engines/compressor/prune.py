@@ -41,6 +41,8 @@ _SHARE_OF_ENDS = 0.5
 """Of the room of a result that is cut, for its beginning and its end; the rest is for lines of its middle."""
 _TRIES_TO_CUT = 4
 _SOUGHT_IN_MESSAGES = 6
+_FEWEST_LINES_AGAIN, _SHARE_SHOWN_AGAIN = 8, 0.8
+_LINE_NUMBER = re.compile(r"^\s*\d+(?:→|\t|[:|-] ?)")
 _TARGET_CHARS = 120
 _ERROR_CHARS = 160
 _VERB_PHRASES: Mapping[Verb, str] = {
@@ -180,6 +182,8 @@ def fit_tail(
             fitted[at] = pruned[at]
             room += whole[at] - least[at]
             shorter.insert(0, at)
+    shown_later = _shown_later(tail)
+    shorter = [at for at in shorter if at not in shown_later]
     # Short ones first: both ends of a huge result that is newer would leave no room for them.
     for_short = room // 2
     for at in shorter:
@@ -193,6 +197,20 @@ def fit_tail(
             fitted[at] = given_back(original[at], pruned[at], references[at], room, budget, count, sought)
             room -= count(fitted[at]) - least[at]
     return start, fitted[start:]
+
+
+def _shown_later(messages: Sequence[Message]) -> set[int]:
+    """The results most of whose lines a newer result shows again, such as a file that was read after every edit."""
+    found: set[int] = set()
+    shown: set[str] = set()
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at]["role"] != "tool":
+            continue
+        lines = {text for line in text_of(messages[at]).split("\n") if (text := _LINE_NUMBER.sub("", line).strip())}
+        if len(lines) >= _FEWEST_LINES_AGAIN and len(lines & shown) >= _SHARE_SHOWN_AGAIN * len(lines):
+            found.add(at)
+        shown |= lines
+    return found
 
 
 def sought_before(messages: Sequence[Message], at: int) -> str:
