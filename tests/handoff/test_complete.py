@@ -125,12 +125,10 @@ def test_a_previous_handoff_is_a_source_too() -> None:
     assert completed(draft).unverified == ("src/legacy/box.py",)
 
 
-@pytest.mark.xfail(strict=True, reason="letters of scripts without spaces count as part of a path")
 def test_a_path_between_chinese_characters_is_read_as_a_path() -> None:
     assert completed("## Completed actions\n1. 读了src/retry.py，然后结束。").unverified == ()
 
 
-@pytest.mark.xfail(strict=True, reason="numbers are compared without their boundaries")
 def test_a_number_that_is_only_a_part_of_a_longer_one_is_reported() -> None:
     assert completed("## Completed actions\n1. There were 2345 insertions.").unverified == ("2345",)
 

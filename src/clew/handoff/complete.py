@@ -31,13 +31,17 @@ _HASH = re.compile(r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}(?
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _NUMBER = re.compile(r"(?<![\w.,#/:-])\d[\d,_]{3,}(?:\.\d+)?(?![\w/-])")
 _PATH = re.compile(
-    r"(?<![\w/.@:-])(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.@+-]+){2,}|(?<![\w/.@:-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,5}\b"
+    r"(?<![A-Za-z0-9_/.@:-])(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.@+-]+){2,}"
+    r"|(?<![A-Za-z0-9_/.@:-])[A-Za-z0-9_.@+-]+(?:/[\w.@+-]+)+\.[A-Za-z0-9]{1,5}(?![A-Za-z0-9_])"
 )
 _COUNT = re.compile(r"\b(\d+) (?:tests? )?(passed|failed|passing|failing|errors?)\b")
-_QUOTE = re.compile(r'"([^"\n]{24,400})"|“([^”\n]{24,400})”')
+_QUOTE = re.compile(r'(?:^|(?<=[\s(\[:*]))"([^"]{24,400})"(?=$|[\s).,;:!?*\]])|“([^”]{24,400})”')
 _NO_TEXT = re.compile(r"[\W_]+")
-_ELISION = re.compile(r"\s*(?:…|\.\.\.|\[…\]|\[\.\.\.\])\s*")
+_ELISION = re.compile(r"\s*(?:…|\.\.\.|\[…\]|\[\.\.\.\]| / )\s*")
 _FEWEST_CHARS_OF_QUOTE = 16
+_RUN_WORDS, _SHARE_OF_RUNS = 3, 0.7
+"""A quote is shown where so many of its runs of words are: models mend spelling and leave words out."""
+_FEWEST_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,24 +168,42 @@ def find_inventions(text: str, sources: Sequence[str]) -> list[Claim]:
             # A prefix of a hash is the hash.
             if match[0] not in everything and match[0][:7] not in everything:
                 found.setdefault(match[0], Claim(match[0], is_certain=True))
-    for match in _PATH.finditer(text):
-        if not _shows_path(match[0], everything):
-            found.setdefault(match[0], Claim(match[0], is_certain=False))
+    paths = {match[0] for match in _PATH.finditer(text) if not _shows_path(match[0], everything)}
+    # A folder of another claim is the same claim.
+    for path in sorted(paths):
+        if not any(other != path and other.startswith(path) for other in paths):
+            found.setdefault(path, Claim(path, is_certain=False))
     digits = everything.replace(",", "").replace("_", "")
     for match in _NUMBER.finditer(text):
         number = match[0].replace(",", "").replace("_", "").rstrip(".")
-        if number not in digits and not _is_rounded(number, digits):
-            found.setdefault(match[0], Claim(match[0], is_certain=False))
+        if len(number.partition(".")[0]) < _FEWEST_DIGITS:
+            continue
+        if not re.search(rf"(?<!\d){re.escape(number)}(?!\d)", digits) and not _is_rounded(number, digits):
+            found.setdefault(match[0].rstrip(","), Claim(match[0].rstrip(","), is_certain=False))
     for match in _COUNT.finditer(text):
         if not re.search(rf"\b{match[1]}\b[^\n]{{0,24}}\b{match[2][:4]}", everything) and match[1] != "0":
             found.setdefault(match[0], Claim(match[0], is_certain=False))
     plain = _plain(everything)
-    for match in _QUOTE.finditer(text):
-        quote = match[1] or match[2]
+    for quote in _quotes_in(text):
         parts = [_plain(part) for part in _ELISION.split(quote)]
-        if any(part not in plain for part in parts if len(part) >= _FEWEST_CHARS_OF_QUOTE):
+        if not all(_shows_quote(part, plain) for part in parts if len(part) >= _FEWEST_CHARS_OF_QUOTE):
             found.setdefault(quote, Claim(quote, is_certain=False))
     return list(found.values())
+
+
+def _quotes_in(text: str) -> Iterator[str]:
+    """What stands between quotation marks, on lines on which they are in pairs."""
+    for line in text.splitlines():
+        if line.count('"') % 2 == 0:
+            yield from (match[1] or match[2] for match in _QUOTE.finditer(line))
+
+
+def _shows_quote(part: str, plain: str) -> bool:
+    if part in plain:
+        return True
+    words = part.split()
+    runs = [" ".join(words[at : at + _RUN_WORDS]) for at in range(len(words) - _RUN_WORDS + 1)]
+    return bool(runs) and sum(run in plain for run in runs) >= _SHARE_OF_RUNS * len(runs)
 
 
 def _shows_path(path: str, everything: str) -> bool:
