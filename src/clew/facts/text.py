@@ -184,11 +184,12 @@ class Terms:
         if stripped.isascii() and stripped.isalpha():
             if len(plain) <= 2 or len(plain) > _LONGEST_TERM_CHARS or plain in STOP_WORDS:
                 return ()
-            self.kinds[plain] = TermKind.EXACT if _has_inner_capital(stripped) else TermKind.WORD
+            self._note(plain, is_exact=_has_inner_capital(stripped))
             return (plain,)
         if plain and not plain.isascii() and (wide := _WIDE.findall(plain)):
             terms = tuple(run[at : at + 2] for run in wide for at in range(max(1, len(run) - 1)))
-            self.kinds.update(dict.fromkeys(terms, TermKind.WORD))
+            for term in terms:
+                self._note(term, is_exact=False)
             return terms
         if not 1 < len(plain) <= _LONGEST_TERM_CHARS or plain in STOP_WORDS:
             return ()
@@ -200,10 +201,17 @@ class Terms:
         )
         if not is_exact and len(plain) <= 2:
             return ()
-        self.kinds[plain] = TermKind.EXACT if is_exact else TermKind.WORD
+        self._note(plain, is_exact=is_exact)
         for name in names:
-            self.kinds[name] = TermKind.EXACT
+            self._note(name, is_exact=True)
         return (plain, *names)
+
+    def _note(self, term: str, *, is_exact: bool) -> None:
+        """A term is exact if one of its spellings is, in whichever order they are read."""
+        if is_exact:
+            self.kinds[term] = TermKind.EXACT
+        else:
+            self.kinds.setdefault(term, TermKind.WORD)
 
 
 def _is_exact_name(word: str) -> bool:

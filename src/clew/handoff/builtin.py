@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from itertools import islice
+from math import fsum
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
 from clew.facts.outcomes import command_key, is_building, is_lookup
@@ -396,7 +397,8 @@ def _conclusions(material: Material, worth: Worth) -> set[Candidate]:
     best: dict[int, tuple[float, Candidate]] = {}
     for candidate in material.candidates:
         if candidate.kind is Kind.CLOSING and candidate.group and len(candidate.text) >= _SHORTEST_CONCLUSION:
-            density = sum(map(worth.of_term, candidate.terms)) / (len(candidate.text) + _SHORTEST_CONCLUSION)
+            # An exact sum does not depend on the order in which a set is read.
+            density = fsum(map(worth.of_term, candidate.terms)) / (len(candidate.text) + _SHORTEST_CONCLUSION)
             known = best.get(candidate.group.exchange)
             if known is None or density > known[0]:
                 best[candidate.group.exchange] = (density, candidate)

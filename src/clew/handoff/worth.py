@@ -9,7 +9,7 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
 
 from clew.facts.text import TermKind
 from clew.handoff.candidates import (
@@ -41,7 +41,7 @@ Weights = Mapping[str, Mapping[str, float]]
 
 
 def load_weights() -> Weights:
-    loaded: dict[str, dict[str, float]] = json.loads(files("clew.handoff").joinpath("weights.json").read_text("utf-8"))
+    loaded: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("weights.json").read_text("utf-8"))
     return loaded
 
 
