@@ -52,8 +52,9 @@ def test_every_real_history_goes_through_another_dialect_and_comes_back(way: Any
     for history in conversations():
         valid = repair(history).messages
         other = convert(valid, way)
-        conversation = read_conversation(other)
-        assert conversation.dialect == way
+        if any(map(calls_of, valid)):  # plain talk looks the same in several dialects
+            assert read_conversation(other).dialect == way
+        conversation = read_conversation(other, dialect=way)
         assert json.dumps(conversation.write()) == json.dumps(other)
         back = convert(other, "openai_chat")["messages"]
         assert [call["id"] for message in back for call in calls_of(message)] == [

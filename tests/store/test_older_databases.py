@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.handoff import PREFIX
+from clew.handoff import HANDOFF_OPENING
 from clew.messages import text_of
 from clew.store import CallFilter, EngineRecord, SearchScope, Store, open_store
 from clew.store.migrate import latest_version
@@ -102,7 +102,7 @@ async def test_the_view_before_and_after_undo_and_what_is_appended_then(where: P
         tip = await store.get_compression_tip(SESSION)
         compacted = await shown(store, tip)
         assert len(compacted) == 21 and compacted[-2:] == ["谢谢, and the gate?", "Answer 2."]
-        assert any(text.startswith(PREFIX) for text in compacted)
+        assert any(text.startswith(HANDOFF_OPENING) for text in compacted)
         undone = await store.undo(tip)
         assert undone is not None and undone.entry.until == 70
         once = await shown(store, tip)
@@ -121,7 +121,7 @@ async def test_the_branch_goes_on_from_the_first_compaction(where: Path) -> None
     async with open_store(where) as store:
         texts = await shown(store, "branch")
         assert texts[-2:] == ["What if there were none?", "Then it would starve."]
-        assert any(text.startswith(PREFIX) for text in texts)
+        assert any(text.startswith(HANDOFF_OPENING) for text in texts)
         assert len(await store.messages("branch")) == 40
         await store.append("branch", [user("and then?")])
         assert await shown(store, "branch") == [*texts, "and then?"]

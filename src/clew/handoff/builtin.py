@@ -275,7 +275,8 @@ class Draft:
                 # The request of these lines is the last one of the earlier handoff.
                 former[-1] = Entry(former[-1].text, former[-1].numbers, (*former[-1].lines, *own.pop(0).lines))
             entries[heading] = [*former, *own]
-        return Handoff({heading: tuple(found) for heading, found in entries.items() if found})
+        said = {heading: tuple(found) for heading, found in entries.items() if found}
+        return Handoff(said or {value.ACTIVE_TASK: (Entry(_NONE),)})
 
     def _exchanges(self, asked: dict[int, Candidate], groups: dict[int, dict[Group, list[Candidate]]]) -> list[Entry]:
         entries: list[Entry] = []
@@ -358,7 +359,10 @@ def active_task(
     if question := asks_back(text_of(source.read(exchange.closing))):
         yield Entry(said, (exchange.number,))
         yield Entry(f"The agent asked: {quoted(question, min(most, REQUEST_CHARS))}", (exchange.closing,))
-    elif exchange.number not in staying:
+    elif exchange.number in staying:
+        if most == _TASK_CHARS:
+            yield Entry(_NONE)
+    else:
         yield Entry(f"{_NONE} The newest request, {said}, was answered", (exchange.number, exchange.closing))
 
 

@@ -131,16 +131,24 @@ class Material:
 
 
 def read_material(
-    record: Record, read: ReadMessage, numbers: Sequence[int], may_quote: Callable[[int], bool]
+    record: Record,
+    read: ReadMessage,
+    numbers: Sequence[int],
+    may_quote: Callable[[int], bool],
+    *,
+    with_statements: bool = False,
 ) -> Material:
-    """The pieces of the messages that may be quoted. Terms are counted over all `numbers`."""
-    reader = _MaterialReader(record, may_quote)
+    """The pieces of the messages that may be quoted. Terms are counted over all `numbers`.
+
+    Of code, a statement is a piece where somebody names something in it; `with_statements`: in any case.
+    """
+    reader = _MaterialReader(record, may_quote, with_statements=with_statements)
     found: list[tuple[int, Message, str]] = []
     room = _MOST_CHARS_READ
     for number in reversed(numbers):
         message = read(number)
         text = text_of(message)
-        room -= len(text) + _CHARS_BESIDE_TEXT
+        room -= min(len(text), _MOST_CHARS_OF_MESSAGE) + _CHARS_BESIDE_TEXT
         if room < 0:
             break
         is_near = room > _MOST_CHARS_READ - _CHARS_READ_WHOLE
@@ -167,9 +175,9 @@ def _both_ends(text: str, most: int) -> str:
 class _MaterialReader:
     """Reads messages from the newest to the oldest."""
 
-    def __init__(self, record: Record, may_quote: Callable[[int], bool]) -> None:
+    def __init__(self, record: Record, may_quote: Callable[[int], bool], *, with_statements: bool) -> None:
         self.material = Material()
-        self._record, self._may_quote = record, may_quote
+        self._record, self._may_quote, self._with_statements = record, may_quote, with_statements
         self._sizes: dict[Group, int] = {}
         self._seen: defaultdict[int, set[str]] = defaultdict(set)
         """The terms of the message that is being read, by place."""
@@ -320,11 +328,12 @@ class _MaterialReader:
             [] if is_prose or len(part.pieces) < _MANY_ALIKE else [_DIGITS.sub("0", piece) for piece in part.pieces]
         )
         times = Counter(shapes)
+        is_named = self._with_statements or "named" in features
         for at, piece in enumerate(part.pieces):
             terms = material.terms.of(piece)
             seen.update(terms)
             what = code_feature(piece) if is_code else ""
-            if what == "statement" and "named" not in features and self._named.isdisjoint(terms):
+            if what == "statement" and not is_named and self._named.isdisjoint(terms):
                 continue
             if (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind

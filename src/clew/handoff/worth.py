@@ -118,7 +118,7 @@ class Worth:
             bonus *= 1.0 - self._weights["bonus"]["fade"] * back
             if "repeated" in candidate.features or "look-up" in candidate.features:
                 bonus *= self._weights["bonus"]["repeated"]
-        return bonus
+        return bonus if self._focus.isdisjoint(candidate.terms) else bonus + self.bonus("focus")
 
     def bonus(self, name: str) -> float:
         return self._weights["bonus"].get(name, 0.0)

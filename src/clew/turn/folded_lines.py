@@ -61,7 +61,7 @@ class FoldedLines:
         messages = dict(zip(numbers, redact_messages([row.message for row in rows]), strict=True))
         self._roles = {number: message["role"] for number, message in messages.items()}
         record = Record.of([*messages.values()], numbers)
-        self._material = read_material(record, messages.__getitem__, numbers, may_quote=lambda _: True)
+        self._material = read_material(record, messages.__getitem__, numbers, lambda _: True, with_statements=True)
         self._lines = sorted(self._material.candidates, key=_place)
         self._worth = Worth(self._material, record.next_number)
         self._names = [{term for term in line.terms if is_name(term, self._material.terms)} for line in self._lines]
