@@ -43,9 +43,9 @@ function Line({ line, isSub, linkOf }) {
   const chars = charsOf(line.spans);
   const [first, rest] = chars > LONG_CHARS ? parted(line.spans, SHOWN_CHARS) : [line.spans, []];
   if (!rest.length || !first.length) return html`<div class=${classes}>${verb}<${Spans} spans=${line.spans} linkOf=${linkOf} />${source}</div>`;
-  return html`<details class=${classes}>
-    <summary>${verb}<${Spans} spans=${first} linkOf=${linkOf} /><span class="more"> … ${count(charsOf(rest))} more chars</span>${source}</summary>
-    <${Spans} spans=${rest} linkOf=${linkOf} /></details>`;
+  // Links are outside of <summary>, which is a button itself.
+  return html`<div class=${classes}>${verb}<${Spans} spans=${first} linkOf=${linkOf} />${source}
+    <details><summary class="more">… ${count(charsOf(rest))} more chars</summary><${Spans} spans=${rest} linkOf=${linkOf} /></details></div>`;
 }
 
 const Entry = ({ entry, linkOf }) => html`<${Line} line=${entry} linkOf=${linkOf} />
