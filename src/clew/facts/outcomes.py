@@ -17,6 +17,7 @@ from clew.lazy import lazy_pattern
 
 _START_CHARS, _END_CHARS = 1_500, 2_500
 _OPENING_CHARS = 200
+_LONGEST_STATUS = 60
 LONGEST_ERROR_CHARS = 300
 # Tags that a harness puts around a result.
 _TAG_LINE = lazy_pattern(
@@ -147,7 +148,12 @@ def _error_line(ends: str, *, surely: bool) -> str:
         return flatten(best[1])[:LONGEST_ERROR_CHARS]
     if not surely:
         return ""
-    lines = [line.strip() for line in ends.splitlines() if any(map(str.isalpha, line)) and not EXIT.matches(line)]
+    # A line that says more than an exit status may name the error, such as the one a result was pruned to.
+    lines = [
+        line.strip()
+        for line in ends.splitlines()
+        if any(map(str.isalpha, line)) and (len(line) > _LONGEST_STATUS or not EXIT.matches(line))
+    ]
     return flatten(lines[-1])[:LONGEST_ERROR_CHARS] if lines else ""
 
 
