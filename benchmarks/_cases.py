@@ -146,7 +146,9 @@ class CachedWorth(Worth):
         features = self._features.get(term)
         if features is None:
             use, kind = self._material.uses.get(term), self._material.terms.kinds[term]
-            features = self._features[term] = () if use is None else term_features(kind, use, self._end)
+            features = self._features[term] = (
+                () if use is None else tuple(filter(None, term_features(kind, use, self._end)))
+            )
         found = self._by_features.get(features)
         if found is None:
             weights = self._weights["term"]

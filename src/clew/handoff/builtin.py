@@ -305,9 +305,12 @@ class Draft:
             follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1
             gap = "" if before is None else " " if follows and frame is None else f" {CUT} " if frame is None else " · "
             text += gap + piece.text
-        numbers = (ordered[0].numbers[0], ordered[-1].numbers[-1])
+        sources = {number for piece in ordered for number in piece.numbers}
+        numbers = (min(sources), max(sources))
         if frame is None:
             return Entry(f'"{text}"', numbers)
+        # A call is opened with its result, so one reference serves both.
+        numbers = (group.number,) if len(sources - {group.number}) <= 1 else numbers
         return Entry(f"{frame}{' -> ' if frame.startswith('RAN ') else ': '}{text}" if text else frame, numbers)
 
 
