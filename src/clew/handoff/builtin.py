@@ -306,7 +306,7 @@ class Draft:
             gap = "" if before is None else " " if follows and frame is None else f" {CUT} " if frame is None else " · "
             text += gap + piece.text
         sources = {number for piece in ordered for number in piece.numbers}
-        numbers = (min(sources), max(sources))
+        numbers: tuple[int, ...] = (min(sources), max(sources))
         if frame is None:
             return Entry(f'"{text}"', numbers)
         # A call is opened with its result, so one reference serves both.
