@@ -177,7 +177,7 @@ def test_output_goes_to_a_file_and_the_report_to_the_screen(tmp_path: Path, caps
     code, out, err = run(capsys, tmp_path, saved(tmp_path, long_history()), "--to", "3000", "--output", str(target))
     assert (code, err) == (0, "")
     assert json.loads(target.read_text())[-1] == long_history()[-1]
-    assert "what became of the messages" in out
+    assert "where the messages are" in out
     assert str(target) in out
     conversation = run(capsys, tmp_path, saved(tmp_path, long_history()), "--to", "3000", "--output", "-")[1]
     assert conversation == target.read_text()
@@ -193,7 +193,7 @@ def test_the_report_fits_the_terminal_and_says_what_happened(
     assert max(len(line) for line in out.replace(str(tmp_path / "short.json"), "").splitlines()) <= int(width)
     assert re.search(r"^  before  68,\d{3}  ", out, re.MULTILINE)
     assert re.search(r"\d\d% less$", out, re.MULTILINE)
-    assert re.search(r"^  m1-m\d+ +\d+  folded +[\d,]+ → [\d,]+  told by the", out, re.MULTILINE)
+    assert re.search(r"^  m1-m\d+ +\d+  folded +[\d,]+ → [\d,]+  in the", out, re.MULTILINE)
     for words_of_it in ("head", "tail", "the handoff", "Active task", "Completed actions", "cost", "tidepost replay"):
         assert words_of_it in out
     assert "\x1b" not in out

@@ -63,7 +63,7 @@ def test_the_account_shows_the_parts_and_speaks_of_no_handoff(
     shown = told(capsys, tmp_path, "--engine", "lcm", *SMALL)["map"]["shown"]
     code, out, _ = run(capsys, tmp_path, "--engine", "lcm", *SMALL)
     assert code == 0
-    assert "told by the map" in out
+    assert "in the map" in out
     assert "handoff" not in out
     assert all(name in out for name in shown)
     assert "provisional" in out
@@ -76,7 +76,7 @@ def test_a_preview_says_what_the_map_would_stand_for(tmp_path: Path, capsys: pyt
     result = told(capsys, tmp_path, "--engine", "lcm", *SMALL)
     assert [place == "folded" for place in previewed["places"]] == [fate == "summarised" for fate in result["fates"]]
     assert result["tokens_after"] <= previewed["tokens_after_at_most"]
-    assert "told by the map" in run(capsys, tmp_path, "--engine", "lcm", *SMALL, "--preview")[1]
+    assert "in the map" in run(capsys, tmp_path, "--engine", "lcm", *SMALL, "--preview")[1]
 
 
 def test_a_folded_map_is_folded_again_with_its_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

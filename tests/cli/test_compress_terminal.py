@@ -52,7 +52,7 @@ def test_a_terminal_gets_the_report_in_colours_and_a_progress_line(tmp_path: Pat
     os.close(ours)
     assert "reading" in shown
     assert "\x1b[" in shown
-    assert "what became of the messages" in shown
+    assert "where the messages are" in shown
     assert "--output FILE" in shown
     assert '"role"' not in shown
 

@@ -360,7 +360,7 @@ class Record:
 
     @property
     def has_current_plan(self) -> bool:
-        """Whether the plan is one of the work in hand: entries are open, or the newest request is about it.
+        """Whether the plan is current: it has open entries, or it belongs to the newest request.
 
         A checklist in a text is not brought up to date like a plan, so that it counts for its own request and the next.
         """

@@ -199,7 +199,7 @@ class Draft:
 
     def _rules(self) -> Iterator[Candidate]:
         for at, rule in enumerate({_without_values(rule.text): rule for rule in self.record.rules}.values()):
-            # What stays between the handoff and the tail is folded next time, when nobody reads it again.
+            # A message between the handoff and the tail is folded next time, so its rules are listed now.
             if rule.number < self.source.last and rule.number not in self.source.above:
                 yield self._entry(Kind.RULE, f'"{rule.text}"', (rule.number,), value.RULES, at)
 

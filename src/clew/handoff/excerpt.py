@@ -22,7 +22,7 @@ _GAP = "[...]"
 def excerpt(lines: Sequence[str], most_chars: int, sought: str = "") -> list[str]:
     """The most telling lines in their order, with a mark where lines are missing between two of them.
 
-    `sought` is what was said and called before the text came: lines that have rare terms of it count more.
+    `sought` is the text and the calls before a result: lines with rare terms of it count more.
     """
     terms = Terms()
     read: list[int] = []

@@ -218,11 +218,11 @@ def _compress(job: CompressJob, focus: str | None, settings: Settings, console: 
 
 
 def _repair_warnings(job: CompressJob) -> list[str]:
-    """What was repaired before the engine saw it; the rest it tells itself."""
+    """The repairs made before the engine reads the messages; the engine reports its own."""
     from clew.messages import repair
 
-    told = repair(job.conversation.messages, open_end=True).repairs
-    own = _repair_texts([each for each in job.repairs if each not in told])
+    by_engine = repair(job.conversation.messages, open_end=True).repairs
+    own = _repair_texts([each for each in job.repairs if each not in by_engine])
     more = f"; and {len(own) - MAX_REPAIRS:,} more" if len(own) > MAX_REPAIRS else ""
     return [f"Repaired before folding: {'; '.join(own[:MAX_REPAIRS])}{more}."] if own else []
 
@@ -240,8 +240,8 @@ def _print_preview(job: CompressJob, preview: CompactionPreview, as_json: bool, 
     if as_json:
         console.print_json(preview_json(preview))
     else:
-        told_by = "handoff" if job.engine is None else "map"
-        print_preview(job.source, job.origin, job.model, preview, console, told_by)
+        replaced_by = "handoff" if job.engine is None else "map"
+        print_preview(job.source, job.origin, job.model, preview, console, replaced_by)
 
 
 def _write_results(

@@ -1,4 +1,4 @@
-"""How `clew compress` looks: bars of the request, what became of the messages, the handoff in short; and as JSON.
+"""How `clew compress` looks: bars of the request, where the messages are, the handoff in short; and as JSON.
 
 The table of regions is also that of `/compress --preview` in a chat.
 """
@@ -52,7 +52,7 @@ PART_STYLES: Mapping[str, BarStyle] = {
 REGION_TEXTS: Mapping[CompactionRegion, str] = {
     CompactionRegion.HEAD: "how it began",
     CompactionRegion.HANDOFF: "the earlier handoff, taken into the new one",
-    CompactionRegion.FOLDED: "told by the handoff",
+    CompactionRegion.FOLDED: "in the handoff",
     CompactionRegion.KEPT: "the newest request or reply, word for word",
     CompactionRegion.TAIL: "the newest messages",
     CompactionRegion.REMOVED: "what no provider would take, such as a result without a call",
@@ -82,15 +82,15 @@ def print_preview(
     model: str | None,
     preview: CompactionPreview,
     console: Console,
-    told_by: str = "handoff",
+    replaced_by: str = "handoff",
 ) -> None:
-    """What would be done; `told_by` is what would stand for the folded messages."""
+    """What would be done; `replaced_by` is what would replace the folded messages."""
     outcomes = previewed_outcomes(preview)
     heading = "what would become of the messages"
     blocks = [
         _title(source, len(outcomes), origin, model, console),
-        _preview_bars(preview, outcomes, merged_handoff_tokens(preview.source, model), console, told_by),
-        _regions(heading, group_by_region(outcomes), preview.summary_tokens, console, told_by),
+        _preview_bars(preview, outcomes, merged_handoff_tokens(preview.source, model), console, replaced_by),
+        _regions(heading, group_by_region(outcomes), preview.summary_tokens, console, replaced_by),
     ]
     if preview.would_fold:
         blocks.append(_largest(outcomes, console))
@@ -106,9 +106,9 @@ def one_line_report(report: CompactionReport) -> str:
     if not result.changed:
         return f"nothing was changed: {result.tokens_before:,} tokens, {messages}"
     counts = Counter(outcome.fate for outcome in report.outcomes)
-    told = f"a map of {plural(len(report.shown_nodes), 'part')}" if report.has_map else "one handoff"
+    folded_into = f"a map of {plural(len(report.shown_nodes), 'part')}" if report.has_map else "one handoff"
     if counts[Fate.SUMMARISED]:
-        what = f"{counts[Fate.SUMMARISED]:,} of {messages} folded into {told}"
+        what = f"{counts[Fate.SUMMARISED]:,} of {messages} folded into {folded_into}"
     else:
         what = f"of {messages} {counts[Fate.REMOVED]:,} removed, {counts[Fate.PRUNED]:,} shortened, none summarised"
     return f"{result.tokens_before:,} -> {result.tokens_after:,} tokens, {report.saved} less; {what}"
@@ -183,13 +183,13 @@ def _bars(report: CompactionReport, console: Console) -> Iterator[str]:
 
 
 def _preview_bars(
-    preview: CompactionPreview, outcomes: Sequence[MessageOutcome], earlier: int, console: Console, told_by: str
+    preview: CompactionPreview, outcomes: Sequence[MessageOutcome], earlier: int, console: Console, replaced_by: str
 ) -> Iterator[str]:
     """`earlier` are the tokens of earlier handoffs that are merged with a message."""
     beside = preview.tokens_before - earlier - sum(preview.sizes)
     rows = [("before", preview.tokens_before, _previewed_parts(outcomes, ("handoff", earlier), beside, after=False))]
     if preview.would_fold:
-        parts = _previewed_parts(outcomes, (told_by, preview.summary_tokens), beside, after=True)
+        parts = _previewed_parts(outcomes, (replaced_by, preview.summary_tokens), beside, after=True)
         rows.append(("at most", preview.tokens_after, parts))
     yield from _bar_lines(rows, console)
 
@@ -246,17 +246,17 @@ def _bar_key(
 
 
 def _regions(
-    heading: str, groups: Sequence[RegionGroup], handoff: int, console: Console, told_by: str = "handoff"
+    heading: str, groups: Sequence[RegionGroup], handoff: int, console: Console, replaced_by: str = "handoff"
 ) -> Iterator[str]:
     yield from (console.style(line, "bold") for line in wrap(heading, page_width(console)))
-    yield from region_table(groups, handoff, console, told_by)
+    yield from region_table(groups, handoff, console, replaced_by)
 
 
 def _outcomes(report: CompactionReport, console: Console) -> Iterator[str]:
-    yield from (console.style(line, "bold") for line in wrap("what became of the messages", page_width(console)))
-    told_by = "map" if report.has_map else "handoff"
+    yield from (console.style(line, "bold") for line in wrap("where the messages are", page_width(console)))
+    replaced_by = "map" if report.has_map else "handoff"
     yield from region_table(
-        report.groups, report.handoff_tokens, console, told_by, removes_by_choice=report.removes_by_choice
+        report.groups, report.handoff_tokens, console, replaced_by, removes_by_choice=report.removes_by_choice
     )
 
 
@@ -264,7 +264,7 @@ def region_table(
     groups: Sequence[RegionGroup],
     handoff: int,
     console: Console,
-    told_by: str = "handoff",
+    replaced_by: str = "handoff",
     *,
     removes_by_choice: bool = False,
 ) -> Iterator[str]:
@@ -272,7 +272,7 @@ def region_table(
 
     `removes_by_choice` says that the engine chose the removed messages; otherwise no provider would take them.
     """
-    region_texts = {**REGION_TEXTS, CompactionRegion.FOLDED: f"told by the {told_by}"}
+    region_texts = {**REGION_TEXTS, CompactionRegion.FOLDED: f"in the {replaced_by}"}
     if removes_by_choice:
         region_texts[CompactionRegion.REMOVED] = "removed by the engine"
     first_folded = next((group for group in groups if group.region is CompactionRegion.FOLDED), None)
