@@ -10,7 +10,7 @@ import { messageLink } from "./route.js";
 
 const MAX_UNVERIFIED = 12;
 /** What became of a message by one compaction. */
-const FATES_THEN = { folded: "told by the handoff", shortened: "shortened", removed: "removed", view: "kept", kept: "kept" };
+const FATES_THEN = { folded: "in the handoff", shortened: "shortened", removed: "removed", view: "kept", kept: "kept" };
 
 export function Compactions({ id, compactions, current }) {
   const newest = [...compactions].reverse().find((made) => made.is_in_effect) || compactions[compactions.length - 1];
