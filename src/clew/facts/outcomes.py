@@ -52,7 +52,6 @@ RUNNERS, ERRORS, FAILURES, STATES = (
 )
 _RUNNER_MARKS = tuple(_TABLE["runners"]["marks"])
 EXIT = Detector.of(_TABLE["exit"])
-_BUILDING = frozenset(_TABLE["building"]["programs"].split())
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
 _LOOKING = _FINDING | frozenset(_TABLE["looking"]["programs"].split())
 _KEY_WORDS = 3
@@ -190,12 +189,6 @@ def _only_looks(command: str) -> bool:
     last = re_split_commands(command)[-1].split() if command else []
     name = last[0] if last else ""
     return name in _FINDING or (name == "git" and len(last) > 1 and last[1] in ("diff", "grep"))
-
-
-def is_building(command: str) -> bool:
-    """Whether a command line builds, tests or publishes: its failure blocks the work."""
-    names = {part.split()[0].rsplit("/", 1)[-1] for part in re_split_commands(command) if part.split()}
-    return not _BUILDING.isdisjoint(names) or "pytest" in command
 
 
 def is_lookup(command: str) -> bool:

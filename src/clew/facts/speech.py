@@ -7,7 +7,7 @@ programs use. The words are rows of `harness.toml` and `speech.toml`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from posixpath import basename
 
 from clew.facts.data import load_table
@@ -60,8 +60,8 @@ class Markers:
         )
 
 
-RULE, CANCEL, CONTINUE, THANKS, DONE, OPEN, DECISION, INTENT = (
-    Markers(_SPEECH[name]) for name in ("rule", "cancel", "continue", "thanks", "done", "open", "decision", "intent")
+RULE, CANCEL, CONTINUE, THANKS, OPEN, DECISION, INTENT = (
+    Markers(_SPEECH[name]) for name in ("rule", "cancel", "continue", "thanks", "open", "decision", "intent")
 )
 _CANCELLED = frozenset(_SPEECH["cancel"]["objects"].split())
 _LONGEST_CANCELLATION = 120
@@ -255,8 +255,3 @@ def is_governing(path: str) -> bool:
     if len(stem) > 1 and stem[1].lower() not in ("md", "txt", "rst", "mdx", "org", "adoc"):
         return False
     return not _GOVERNING.isdisjoint(re.split(r"[\W_\d]+", stem[0].lower()))
-
-
-def demands_in(pieces: Sequence[str]) -> list[str]:
-    """Of the pieces of a governing document, those that demand something."""
-    return [piece for piece in pieces if RULE.found_in(piece.lower()) or piece.lstrip().startswith(("- [", "* ["))]

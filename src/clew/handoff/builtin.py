@@ -12,7 +12,7 @@ from itertools import islice
 from math import fsum
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
-from clew.facts.outcomes import command_key, is_building, is_lookup
+from clew.facts.outcomes import command_key, is_lookup
 from clew.facts.record import is_small_talk
 from clew.facts.speech import continues
 from clew.handoff import value
@@ -220,10 +220,7 @@ class Draft:
             if action.outcome and action.result is not None and action.result < self.source.last:
                 text = f"{shorten(action.reading.target, _HEAD_CHARS)}: {action.outcome.error}"
                 section = value.BLOCKED if action.number > newest else value.TRIED
-                candidate = self._entry(Kind.FAILURE, text, (action.result,), section, at)
-                if not is_building(action.reading.target):
-                    candidate.features = ("look-up",)
-                yield candidate
+                yield self._entry(Kind.FAILURE, text, (action.result,), section, at)
 
     def _files(self) -> Iterator[Candidate]:
         for at, file in enumerate(self.record.files.values()):

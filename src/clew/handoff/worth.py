@@ -116,7 +116,7 @@ class Worth:
         if bonus and candidate.kind in (Kind.REQUEST, Kind.FILE, Kind.FAILURE) and candidate.numbers:
             back = (self._end - candidate.numbers[-1]) / max(1, self._end)
             bonus *= 1.0 - self._weights["bonus"]["fade"] * back
-            if "repeated" in candidate.features or "look-up" in candidate.features:
+            if "repeated" in candidate.features:
                 bonus *= self._weights["bonus"]["repeated"]
         return bonus if self._focus.isdisjoint(candidate.terms) else bonus + self.bonus("focus")
 
