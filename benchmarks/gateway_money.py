@@ -3,11 +3,14 @@
     python benchmarks/gateway_money.py [--data FOLDER] [--windows N ...] [--pace SECONDS] [--hermes FOLDER]
 
 Each session is sent again as its agent sent it, a request before each assistant message, with the cache of
-`money.py`; then the sessions of each data set behind each other as one long one. Three ways:
+`money.py`; then the sessions of each data set behind each other as one long one. Four ways:
 
 - direct: the whole history each time; `refused` are the calls that are larger than the window;
-- gateway: the compressor at 85% of the window, where a fold is paid back by the turns that are to be expected, and in
-  any case at 95%. Its handoffs are written without a model, or (`by the model`) by the caller's own out of the cache;
+- built-in: the compressor at 85% of the window, where a fold is paid back by the turns that are to be expected, and in
+  any case at 95%. Its handoffs are written without a model;
+- model: the caller's model is asked behind its own request once a reply leaves the conversation at 70%, and answers
+  after `ANSWER_SECONDS`. What it wrote is used as above, with all that came since behind it; at 95% a built-in handoff
+  is used where it is not there yet. A handoff that the session ends without needing is paid for;
 - Hermes: the real compressor of Hermes Agent 0.19.0 with its own threshold, where `--hermes` names its folder.
 
 Dollars are those of the price table for the model, output and summaries included.
@@ -15,6 +18,7 @@ Dollars are those of the price table for the model, output and summaries include
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,12 +26,15 @@ from _prefix_cache import Blocks, PrefixCache
 from _sessions import conversation_files, name_of, sessions_in
 from _table import report
 from clew.config import CompressionSettings
-from clew.engines import ContextCompressor
+from clew.engines import Compaction, ContextCompressor
+from clew.gateway.handoffs import PREPARE_AT
 from clew.gateway.savings import MUST_FOLD, pays_back
 from clew.messages import Message
+from clew.testing import user
 from clew.usage import CanonicalUsage
 from hermes_side import HermesSide, load_hermes
 from money import (
+    FIXED_TOKENS,
     INSTRUCTION,
     MODEL,
     PRICED_AS,
@@ -43,6 +50,7 @@ from money import (
 
 HYGIENE_SHARE = 0.85
 LEAST_CALLS = 2
+ANSWER_SECONDS = 40.0
 COLUMNS = (
     "sessions", "count", "window", "way", "calls", "refused", "folds", "hits %", "summaries $", "cost $", "of direct %",
 )  # fmt: skip
@@ -63,6 +71,58 @@ class GatewayPolicy(ClewPolicy):
             self._engine.observe(new)
             return view
         return super().fitted(view, new, tokens)
+
+
+class ModelPolicy(GatewayPolicy):
+    """The same with handoffs that the caller's model prepares; `asked` are the requests that this takes."""
+
+    def __init__(self, window: int, blocks: Blocks) -> None:
+        super().__init__(window, blocks)
+        self.asked: list[CanonicalUsage] = []
+        self._prepared: tuple[float, int, Compaction] | None = None
+        """When it is there, how many messages it was made from, and what it makes of them."""
+
+    def replayed(self, history: Sequence[Message], pace: float) -> list[CanonicalUsage]:
+        """The usage of each call of a session."""
+        blocks, cache = self._blocks, PrefixCache(self._blocks, FIXED_TOKENS)
+        view, usages = list[Message](), list[CanonicalUsage]()
+        tokens, new = FIXED_TOKENS, list[Message]()
+        for message in history:
+            if message["role"] == "assistant" and view:
+                now = len(usages) * pace
+                self._engine.observe(new)
+                view, new = self._folded(view, tokens, now), []
+                usages.append(with_output(cache.send(view, now), blocks.tokens([message])))
+                tokens = FIXED_TOKENS + blocks.tokens([*view, message])
+                if self._prepared is None and tokens >= PREPARE_AT * self._engine.threshold_tokens:
+                    self._ask(cache, view, tokens, now)
+            view.append(message)
+            new.append(message)
+            tokens = FIXED_TOKENS + blocks.tokens(view)
+        return usages
+
+    def _ask(self, cache: PrefixCache, view: list[Message], tokens: int, now: float) -> None:
+        done = asyncio.run(self._engine.compress(list(view), current_tokens=tokens))
+        if done.changed:
+            wrote = self._blocks.tokens([user(done.summary or "")])
+            self.asked.append(with_output(cache.send(view, now, [INSTRUCTION]), wrote))
+            self._prepared = (now + ANSWER_SECONDS, len(view), done)
+
+    def _folded(self, view: list[Message], tokens: int, now: float) -> list[Message]:
+        must = tokens >= MUST_FOLD * self._window
+        turns = sum(message["role"] == "assistant" for message in view)
+        if not self._engine.should_compress(tokens) or not (must or pays_back(tokens, turns, MODEL, PRICED_AS)):
+            return view
+        ready = self._prepared if self._prepared is not None and self._prepared[0] <= now else None
+        if ready is None and not must:
+            return view
+        done = asyncio.run(self._engine.compress(view, current_tokens=tokens)) if ready is None else ready[2]
+        self._prepared = None
+        if not done.changed:
+            return view
+        self._engine.restore(done.state)
+        self.spent["compactions"] += 1
+        return [*done.messages, *view[ready[1] if ready else len(view) :]]
 
 
 class Account:
@@ -93,26 +153,22 @@ def compared(
     sessions: Sequence[Sequence[Message]], window: int, pace: float, hermes: HermesSide | None
 ) -> list[dict[str, Any]]:
     """A row for each way."""
-    direct, gateway, by_model, theirs = (Account(window) for _ in range(4))
+    direct, built_in, by_model, theirs = (Account(window) for _ in range(4))
     for history in sessions:
         blocks = Blocks()
         direct.calls += replayed(history, NoCompaction(), blocks, pace)
-        policy, asked = GatewayPolicy(window, blocks), list[CanonicalUsage]()
-
-        def ask(cache: PrefixCache, view: Sequence[Message], now: float) -> None:
-            asked.append(cache.send(view, now, [INSTRUCTION]))  # noqa: B023 (called before the next session)
-
-        through = replayed(history, policy, blocks, pace, ask)
-        gateway.calls += through
-        by_model.calls += through
-        gateway.folds = by_model.folds = gateway.folds + policy.spent["compactions"]
-        by_model.summaries += [with_output(each, wrote) for each, wrote in zip(asked, policy.written, strict=True)]
+        policy, asking = GatewayPolicy(window, blocks), ModelPolicy(window, blocks)
+        built_in.calls += replayed(history, policy, blocks, pace)
+        built_in.folds += policy.spent["compactions"]
+        by_model.calls += asking.replayed(history, pace)
+        by_model.summaries += asking.asked
+        by_model.folds += asking.spent["compactions"]
         if hermes is not None:
             other = HermesPolicy(window, blocks, hermes)
             theirs.calls += replayed(history, other, blocks, pace)
             theirs.summaries.append(CanonicalUsage(other.spent["read"], other.spent["written"]))
             theirs.folds += other.spent["compactions"]
-    ways = {"direct": direct, "gateway": gateway, "gateway, by the model": by_model}
+    ways = {"direct": direct, "built-in": built_in, "model": by_model}
     if hermes is not None:
         ways[f"Hermes {hermes.version}"] = theirs
     cost = dollars(direct.calls)

@@ -77,7 +77,8 @@ def test_sessions_behind_each_other_have_one_system_prompt_and_ids_of_their_own(
 
 def test_through_the_gateway_every_call_fits_and_is_accounted_for() -> None:
     sessions = [money.long_session([synthetic_history(120, seed=seed)]) for seed in (1, 2)]
-    direct, gateway, by_model = gateway_money.compared(sessions, 40_000, money.PACE_SECONDS, None)
-    assert direct["calls"] == gateway["calls"] == by_model["calls"]
-    assert direct["refused"] and not gateway["refused"] and gateway["folds"] >= 2
-    assert gateway["cost $"] < by_model["cost $"] and gateway["summaries $"] == 0 < by_model["summaries $"]
+    direct, built_in, by_model = gateway_money.compared(sessions, 40_000, money.PACE_SECONDS, None)
+    assert direct["calls"] == built_in["calls"] == by_model["calls"]
+    for through in (built_in, by_model):
+        assert direct["refused"] and not through["refused"] and through["folds"] >= 2
+    assert built_in["cost $"] < by_model["cost $"] and built_in["summaries $"] == 0 < by_model["summaries $"]

@@ -16,7 +16,6 @@ SOURCE = ROOT / "src" / "clew"
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 FILES = sorted(SOURCE.rglob("*.py"))
 PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*|[a-z]+")
-MOST_LINES = 500
 
 
 def section(heading: str) -> str:
@@ -67,8 +66,3 @@ def test_words_that_hide_what_they_hold_are_not_used_in_names() -> None:
         if UNUSED & {part.lower() for part in PARTS.findall(name)}
     }
     assert used == set()
-
-
-def test_no_file_is_over_500_lines() -> None:
-    long = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
-    assert {path: lines for path, lines in long.items() if lines > MOST_LINES} == {}

@@ -42,10 +42,10 @@ def body_for(path: str, text: str = "hello") -> dict[str, Any]:
     return {"model": GATEWAY_MODEL, "max_tokens": 100, field: [{"role": "user", "content": text}]}
 
 
-async def make_caller(flow: GatewayFlow, owner: str) -> str:
-    """A key for an owner."""
+async def make_caller(flow: GatewayFlow, owner: str, **chosen: Any) -> str:
+    """A key for an owner; `chosen` are further fields of it."""
     key = make_key()
-    await flow.store.create_key(NewKey(owner, hash_key(key)))
+    await flow.store.create_key(NewKey(owner, hash_key(key), **chosen))
     return key
 
 

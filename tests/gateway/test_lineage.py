@@ -176,3 +176,19 @@ async def test_requests_of_one_conversation_at_the_same_time_do_no_harm(tmp_path
         assert await flow.store.check() == []
         ends = [row for it in await flow.store.list_sessions() for row in await texts(flow, it.id)]
         assert all(f"b{at}" in ends for at in range(8))
+
+
+async def test_a_conversation_deleted_while_its_client_goes_on_begins_anew(tmp_path: Path) -> None:
+    long = "words that fill the window " * 120
+    history: list[Any] = []
+    async with gateway_with(upstream(), tmp_path) as flow:
+        for turn in range(16):
+            history.append(user(f"{turn} {long}"))
+            reply = await post(flow, history)
+            await flow.wait_for_recordings()
+            history.append({"role": "assistant", "content": reply["content"]})
+            if turn == 3:
+                await flow.store.delete(reply["session"])
+        assert [it.is_fallback for it in flow.exchanges[6:]] == [False] * 10
+        assert len(flow.upstream.received[-1].body["messages"]) < len(history) - 1
+        assert len(await texts(flow, reply["session"])) == len(history)

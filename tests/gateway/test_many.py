@@ -25,7 +25,7 @@ from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.gateway_clients import CLIENTS, GatewayClient, find_folds
 from clew.testing.messages import call
 from clew.testing.store_contract import empty_schema, postgres_server
-from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
+from clew.testing.upstream import Upstream, UpstreamAnswer
 
 TURNS = 20
 LIMITED = ("--set", "gateway.requests_per_minute=10")
@@ -189,6 +189,7 @@ async def served(
         "CLEW_HOME": str(folder),
         "CLEW_MODEL_NAME": GATEWAY_MODEL,
         "CLEW_MODEL_CONTEXT_LENGTH": str(WINDOW),
+        "CLEW_GATEWAY_HANDOFFS": "built-in",
         **({"CLEW_STORE_URL": store_url} if store_url else {}),
     }
     command = ("-m", "clew", "serve", "--upstream", upstream.base_url, "--port", "0", "--json", *arguments)
@@ -211,37 +212,6 @@ class ServedGateway:
     def workers(self) -> set[int]:
         pid = self.process.pid
         return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
-
-
-@pytest.mark.slow
-async def test_one_that_is_killed_in_the_middle_of_a_compaction_holds_nobody_up(
-    tmp_path: Path, server_url: str
-) -> None:
-    stalls = StreamedAnswer(UpstreamAnswer("never written"), stall_after=0)
-    with empty_schema(server_url) as url:
-        async with Upstream(*answers(4)) as upstream, Upstream(stalls) as summariser, AsyncExitStack() as last:
-            named = {"provider": "openai", "base_url": summariser.base_url, "model": "writer", "api_key": "fake"}
-            flags = [
-                word for name, value in named.items() for word in ("--set", f"auxiliary.compression.{name}={value}")
-            ]
-            client = await last.enter_async_context(CLIENTS["chat"](GATEWAY_MODEL, stream=False))
-            client.pretend(20)
-            async with served(tmp_path / "killed", upstream, *flags, store_url=url) as killed:
-                asked = asyncio.create_task(client.ask(killed.address))
-                await asyncio.wait_for(summariser.stalled.wait(), 60)
-                killed.process.kill()
-                await asyncio.gather(asked, return_exceptions=True)
-            assert upstream.received == []
-            other = gateway_with(upstream, tmp_path / "other", store_url=url, window=WINDOW)
-            flow = await last.enter_async_context(other)
-            client.history += await client.ask(flow.root)
-            await client.turn(flow.root)
-            await flow.wait_for_recordings()
-            sent = [it.body["messages"] for it in upstream.received]
-            assert len(sent[0]) < 39 and find_folds(sent) == []
-            (root,) = [it for it in await flow.store.list_sessions() if it.kind == "root"]
-            rows = await flow.store.messages((await flow.store.resume(root.id)).id)
-            assert [text_of(row.message) for row in rows] == [item["content"] for item in client.history]
 
 
 @pytest.mark.slow

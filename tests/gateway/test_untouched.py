@@ -63,6 +63,7 @@ async def test_requests_and_replies_pass_byte_for_byte(tmp_path: Path, path: str
         assert sha256(received.raw).digest() == sha256(BODIES[path]).digest()
         assert sha256(answered).digest() == sha256(b"".join(REPLIES[kind])).digest()
         assert f"?{received.query}" in path or not received.query
+        await flow.wait_for_recordings()
         assert not flow.exchanges[0].is_fallback
 
 

@@ -1,4 +1,4 @@
-"""While a model writes a summary: it is asked in the background, and a client that has to wait hears that it does."""
+"""A model writes summaries in the background; a client that waits for another process hears that it does."""
 
 from __future__ import annotations
 
@@ -27,31 +27,39 @@ def test_signs_of_life_are_at_most_fifteen_seconds_apart() -> None:
 
 
 @pytest.mark.parametrize("wire", CLIENTS)
-async def test_a_stream_that_waits_for_a_summary_is_kept_alive_and_goes_on(tmp_path: Path, wire: str) -> None:
-    async with AsyncExitStack() as last, AsyncExitStack() as writing:
-        upstream = await last.enter_async_context(Upstream(UpstreamAnswer("Here is the answer.")))
-        summariser = await writing.enter_async_context(Upstream(STALLS))
-        waiting = gateway_with(upstream, tmp_path, environ=written_by(summariser), ping_seconds=0.02)
-        flow = await last.enter_async_context(waiting)
+async def test_a_stream_that_waits_for_another_process_is_kept_alive_and_goes_on(tmp_path: Path, wire: str) -> None:
+    async with AsyncExitStack() as last:
+        upstream = await last.enter_async_context(Upstream(*[UpstreamAnswer("Here is the answer.")] * 2))
+        flow = await last.enter_async_context(gateway_with(upstream, tmp_path, ping_seconds=0.02))
         client = await last.enter_async_context(CLIENTS[wire](GATEWAY_MODEL, stream=True))
         http = await last.enter_async_context(aiohttp.ClientSession(headers={"Authorization": f"Bearer {FAKE_KEY}"}))
+        await client.turn(flow.root)
+        await flow.wait_for_recordings()
+        (session,) = await flow.store.list_sessions()
+        lease = await flow.store.take_lease(session.id, "another process", 60.0)
+        assert lease is not None
+        rest, client.history = client.history, []
         client.pretend(20)
+        client.history = [*rest, *client.history]
         async with http.post(flow.root + client.path, json=client.body()) as reply:
             assert reply.status == 200 and "event-stream" in reply.headers["Content-Type"]
             heard = b""
             while heard.count(PINGS[wire]) < 3:
-                heard += await reply.content.readany()
-            assert not upstream.received
-            await writing.aclose()  # the summariser is gone: another one writes, and the request waits no longer
+                more = await reply.content.readany()
+                assert more, heard
+                heard += more
+            assert len(upstream.received) == 1
+            await flow.store.release_lease(lease)
             heard += await reply.content.read()
-        assert len(upstream.received[0].body[client.field]) < len(client.history)
+        assert len(upstream.received[1].body[client.field]) < len(client.history)
         assert b"answer" in heard[heard.rindex(PINGS[wire]) :]
 
 
 async def test_a_summary_is_prepared_in_the_background_and_nobody_waits_for_it(tmp_path: Path) -> None:
     async with Upstream(*[UpstreamAnswer(f"answer {at}") for at in range(40)]) as upstream, AsyncExitStack() as last:
         summariser = await last.enter_async_context(Upstream(STALLS))
-        flow = await last.enter_async_context(gateway_with(upstream, tmp_path, environ=written_by(summariser)))
+        served = gateway_with(upstream, tmp_path, environ=written_by(summariser), handoffs="model")
+        flow = await last.enter_async_context(served)
         client = await last.enter_async_context(CLIENTS["messages"](GATEWAY_MODEL, stream=True))
         while not summariser.received:
             await client.turn(flow.root)

@@ -102,6 +102,20 @@ def test_red_tests_that_went_green_are_no_open_failure() -> None:
     assert failing([*ran("pytest -q", green, "a"), *ran("pytest -q", red, "b")]) == ["pytest -q"]
 
 
+def test_a_merge_that_was_committed_is_no_open_failure() -> None:
+    merge = ran("git merge limits", "CONFLICT (content): Merge conflict in a.py\n[exit 1]", "a")
+    assert failing(merge) == ["git merge limits"]
+    assert failing([*merge, *ran("git add -A && git commit -qm merge", "", "b")]) == []
+    push = ran("git push", "! [rejected] main -> main (fetch first)\n[exit 1]", "a")
+    assert failing([*push, *ran("git commit -qam x", "", "b")]) == ["git push"]
+
+
+def test_the_state_names_no_failed_run_before_one_that_passed() -> None:
+    red, green = "1 failed in 0.1s\n[exit 1]", "3 passed in 0.2s\n[exit 0]"
+    state = text_under(handoff_of([user("Go."), *ran("pytest a.py", red, "a"), *ran("pytest", green, "b")]), STATE)
+    assert "3 passed" in state and "1 failed" not in state
+
+
 @pytest.mark.parametrize(
     ("red", "green"),
     [

@@ -15,6 +15,7 @@ from clew.config import LoadedConfig, Settings, clew_home, learnt_limits_path
 from clew.engines import ContextEngine, EngineSetup
 from clew.events import Events, Notice
 from clew.gateway import (
+    HANDOFF_WRITERS,
     PING_SECONDS,
     Callers,
     CallLimits,
@@ -92,11 +93,16 @@ async def open_gateway(
         settings=settings,
         source="gateway",
         auxiliary=auxiliary,
-        # A client's credential is used for its own requests only: without one of ours, no model writes summaries.
-        summarizes=auxiliary is not None or own_key is not None,
-        main_summarizes=asks_with_own_credential,
+        models_ahead_only=True,
         learnt=LearntLimits(learnt_limits_path(environ)),
         lease_seconds=LEASE_SECONDS,
+    )
+    # Hosted turns wait for their summaries. A caller's credential is there for its questions alone.
+    hosting_turn = replace(
+        turn,
+        models_ahead_only=False,
+        summarizes=auxiliary is not None or own_key is not None,
+        main_summarizes=asks_with_own_credential,
     )
     metrics = GatewayMetrics()
     observers = Observers((metrics, *options.observers))
@@ -119,6 +125,7 @@ async def open_gateway(
             upstream,
             callers,
             mode=options.mode,
+            handoffs=next(writer for writer in HANDOFF_WRITERS if writer == settings.gateway.handoffs),
             target=target,
             on_begin=observers.began,
             on_exchange=on_exchange,
@@ -127,7 +134,7 @@ async def open_gateway(
             ping_seconds=options.ping_seconds,
         )
         hosted = await last.enter_async_context(
-            open_hosting(config.settings, turn, store, callers, upstream, runtime.events)
+            open_hosting(config.settings, hosting_turn, store, callers, upstream, runtime.events)
         )
         feed = EventFeed(store, runtime.events)
         hosting = HostingRoutes(hosted, callers, feed)

@@ -193,6 +193,12 @@ class GatewaySettings:
     log: str = setting(
         "text", "A line for each request on standard error, without any text of it", choices=("text", "json", "none")
     )
+    handoffs: str = setting(
+        "model",
+        "Who writes handoffs: the model that the caller talks to, asked behind its own request with its own credential "
+        "and at its own cost, or Clew without a model",
+        choices=("model", "built-in"),
+    )
     otel: bool = setting(False, "Send spans to where the variables of OpenTelemetry say; needs the extra otel")
 
 

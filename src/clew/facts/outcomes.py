@@ -55,6 +55,7 @@ EXIT = Detector.of(_TABLE["exit"])
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
 _LOOKING = _FINDING | frozenset(_TABLE["looking"]["programs"].split())
 _KEY_WORDS = 3
+SETTLED_BY_COMMIT = tuple(_TABLE["commit"]["settles"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,11 @@ def is_lookup(command: str) -> bool:
     """Whether a command line only looks something up: its failure is no failure of the work."""
     programs = {part.split()[0].rsplit("/", 1)[-1] for part in re_split_commands(command) if part.split()}
     return programs <= _LOOKING
+
+
+def makes_commit(command: str) -> bool:
+    """Whether a command line makes a commit, if it succeeds."""
+    return any(part.split()[:2] == ["git", "commit"] for part in re_split_commands(command))
 
 
 def command_key(command: str) -> str:

@@ -44,7 +44,7 @@ from clew.gateway.observers import LOG_FORMATS, ExchangeLog, GatewayLogFormatter
 from clew.gateway.page_server import PageServer, ServedPages
 from clew.gateway.probe import ProbeFinding, probe_gateway
 from clew.gateway.problems import Refused
-from clew.gateway.records import MODES, ExchangeRecord, Mode
+from clew.gateway.records import HANDOFF_WRITERS, MODES, ExchangeRecord, HandoffWriter, Mode
 from clew.gateway.relay import PING_SECONDS
 from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
 from clew.gateway.shared_limits import SharedCallCounts
@@ -56,6 +56,7 @@ __all__ = [
     "CLIENT_SETUPS",
     "ENVIRONMENT",
     "GOOGLE",
+    "HANDOFF_WRITERS",
     "KEY_PREFIX",
     "LOG_FORMATS",
     "MODES",
@@ -80,6 +81,7 @@ __all__ = [
     "GatewayOptions",
     "GatewayServer",
     "GatewayTelemetry",
+    "HandoffWriter",
     "HostedCaller",
     "HostedConversations",
     "HostingRoutes",

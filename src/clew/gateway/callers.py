@@ -27,7 +27,7 @@ from clew.gateway.keys import (
     state_of_key,
 )
 from clew.gateway.wires import GEMINI, is_models_path, wire_path
-from clew.store import AccessKey, KeyMode, Store
+from clew.store import AccessKey, KeyHandoffs, KeyMode, Store
 
 _REMEMBERED_SECONDS = 2.0
 """So long a key that was revoked, or has spent its budget, may still be taken."""
@@ -63,6 +63,12 @@ class Caller:
     """Headers that carried a key of Clew: they do not go on. `?key` stands for the query."""
     credential: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The headers that go on in their place."""
+    handoffs: KeyHandoffs | None = None
+
+    @property
+    def credential_id(self) -> str:
+        """What tells the credential that the upstream is asked with from others; none of it is readable."""
+        return self.owner if self.key is None else "ours"
 
     def query(self, raw: str) -> str:
         """The query, given as it came, as it goes on: without what holds a key of Clew, wherever that stands."""
@@ -130,7 +136,8 @@ class Callers:
         state = state_of_key(key, datetime.now(UTC))
         if state != "valid":
             raise Refusal(*_WHY[state])
-        return Caller(key.owner, key.mode, key.id, frozenset(credential.places), self._own_credential(credential))
+        places, own = frozenset(credential.places), self._own_credential(credential)
+        return Caller(key.owner, key.mode, key.id, places, own, key.handoffs)
 
     def upstream_credential(self, request: web.Request, caller: Caller) -> str | None:
         """What the upstream is asked with for a caller whose request does not pass: ours where it has a key of Clew."""
@@ -166,11 +173,13 @@ class Callers:
         self._keys[hash] = (now, found)
         return found
 
-    async def add_spending(self, caller: Caller, micros: int) -> None:
-        """What a request of a caller cost; nothing to do where it used no key."""
-        if caller.key is not None:
-            spent = await self._store.add_spending(caller.key, micros)
-            self._keys = {hash: it for hash, it in self._keys.items() if it[1] is None or it[1].id != spent.id}
+    async def add_spending(self, caller: Caller, micros: int) -> bool:
+        """What a request of a caller cost, where it used a key; whether it may go on spending."""
+        if caller.key is None:
+            return True
+        spent = await self._store.add_spending(caller.key, micros)
+        self._keys = {hash: it for hash, it in self._keys.items() if it[1] is None or it[1].id != spent.id}
+        return state_of_key(spent, datetime.now(UTC)) == "valid"
 
 
 def _away(problem: StoreError) -> Refusal:

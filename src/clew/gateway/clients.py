@@ -16,6 +16,7 @@ from clew.gateway.bodies import RequestBody, UnreadableBody
 
 SESSION_HEADER = "x-clew-session"
 MODE_HEADER = "x-clew-mode"
+HANDOFFS_HEADER = "x-clew-handoffs"
 MAX_NAME_CHARS = 200
 
 

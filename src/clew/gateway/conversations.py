@@ -13,12 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from multidict import CIMultiDict
+
 from clew.errors import StaleHistory, StoreError
 from clew.gateway.bodies import hashes_of, read_json, write_json
+from clew.gateway.callers import Caller
 from clew.gateway.savings import direct_usage
-from clew.gateway.wires import WireRequest
-from clew.store import ModelCall, NewSession
-from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime
+from clew.gateway.wires import WirePath, WireRequest
+from clew.store import ModelCall, NewSession, View
+from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime, TakenHistory
 from clew.usage import CanonicalUsage
 
 _log = logging.getLogger("clew.gateway")
@@ -55,6 +58,22 @@ class KnownFold:
     freed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class UpstreamRequest:
+    """A request as it went to the upstream, and whose it was."""
+
+    path: WirePath
+    model: str
+    url: str
+    headers: CIMultiDict[str] = field(repr=False)
+    body: bytes = field(repr=False)
+    caller: Caller
+    view: View = field(repr=False)
+    """That it was made of, with what came since then."""
+    shown: int
+    """Messages in view that it showed."""
+
+
 @dataclass(slots=True)
 class OpenConversation:
     """A conversation as a client sends it. Whoever changes it holds the lock."""
@@ -83,6 +102,12 @@ class OpenConversation:
     """Whether the store has the name of the program whose conversation it is."""
     direct_prompt: int = 0
     """What the client's own request before would have taken, sent as it came."""
+    sent: UpstreamRequest | None = None
+    """The newest request as it went on, where a handoff may be asked for behind it."""
+    is_preparing: bool = False
+    """Whether a model writes a handoff of it."""
+    tried: tuple[str, int] = ("", 0)
+    """The session that a handoff was last asked for, and the tokens that it had."""
 
     def count_known(self, hashes: list[int]) -> int:
         """How many items at the beginning are the very ones that were known."""
@@ -168,10 +193,16 @@ class OpenConversation:
     def _written(self, item: Any) -> tuple[Any, bytes]:
         return self.written.get(id(item)) or (item, write_json(item))
 
-    async def record(self, items: Sequence[Any], usage: CanonicalUsage | None, call: ModelCall | None) -> bool:
-        """The reply to the newest request; whether it could be kept as such."""
+    async def record(
+        self,
+        items: Sequence[Any],
+        usage: CanonicalUsage | None,
+        call: ModelCall | None,
+        taken: TakenHistory | None,
+    ) -> bool:
+        """The reply to the request for a history; whether it could be kept as such."""
         try:
-            return await self.view.record(items, usage, call)
+            return await self.view.record(items, usage, call, taken)
         except StaleHistory:
             _log.info("a reply is not kept: another process has gone on with its conversation")
             return False

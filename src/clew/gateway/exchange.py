@@ -20,13 +20,13 @@ from clew.gateway.bodies import NestedTooDeep, RequestBody, UnreadableBody
 from clew.gateway.breakpoints import marked_items, marked_prompt, wants_breakpoints
 from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.clients import MODE_HEADER, client_of, told_prompt_tokens
-from clew.gateway.conversations import OpenConversations
+from clew.gateway.conversations import OpenConversations, UpstreamRequest
 from clew.gateway.fitting import CannotShrink, RequestFitting, fall_back
 from clew.gateway.handles import asks_for_handle, handle_events, handle_reply
+from clew.gateway.handoffs import Handoffs
 from clew.gateway.recording import ReplyRecording
-from clew.gateway.records import MODES, ExchangeRecord, GatewayExchange, Mode
+from clew.gateway.records import MODES, ExchangeRecord, GatewayExchange, HandoffWriter, Mode
 from clew.gateway.relay import PING_SECONDS, ClientResponse, ReplyReader, UsageTeller
-from clew.gateway.summary_requests import SummaryRequests
 from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, headers_back, passed_headers, read_error
 from clew.gateway.wires import WirePath, WireRequest
 from clew.providers import classify_error
@@ -46,6 +46,7 @@ class Exchanges:
         *,
         target: Callable[[str], ModelTarget],
         mode: Mode = "compact",
+        handoffs: HandoffWriter = "model",
         on_begin: Callable[[], None] = lambda: None,
         on_exchange: Callable[[ExchangeRecord], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -58,8 +59,9 @@ class Exchanges:
         self._upstream = upstream
         self._adds_breakpoints = adds_breakpoints
         self._ping_seconds = ping_seconds
-        self._fitting = RequestFitting(runtime, target, SummaryRequests(upstream, callers), clock)
-        self._recording = ReplyRecording(runtime, callers, on_exchange)
+        self.handoffs = Handoffs(runtime, upstream, callers, handoffs, clock)
+        self._fitting = RequestFitting(runtime, target, self.handoffs, clock)
+        self._recording = ReplyRecording(runtime, callers, target, self.handoffs, on_exchange)
 
     @property
     def conversations(self) -> OpenConversations:
@@ -69,7 +71,8 @@ class Exchanges:
         """Serve one request that is for a model."""
         self._on_begin()
         headers = {name.lower(): value for name, value in http.headers.items()}
-        exchange = GatewayExchange(http, path, caller, raw, client_of(headers), self._mode_of(headers, caller))
+        mode, writer = self._mode_of(headers, caller), self.handoffs.writer_for(headers, caller)
+        exchange = GatewayExchange(http, path, caller, raw, client_of(headers), mode, writer)
         try:
             if path.action == "count":
                 return await self._count(exchange, headers)
@@ -101,6 +104,7 @@ class Exchanges:
         """Read the request as far as needed; whether its reply is a stream. What cannot be read passes."""
         try:
             body = RequestBody(exchange.raw)
+            exchange.model = exchange.path.model or body.text("model")
             exchange.request = exchange.path.wire.read(body, exchange.path)
         except NestedTooDeep:
             exchange.status = 400
@@ -165,6 +169,7 @@ class Exchanges:
                 async with self._upstream.open(http.method, url, headers, body) as reply:
                     exchange.status = reply.status
                     if reply.status < 400:
+                        self._keep_sent(exchange, url, headers, body)
                         refusal = await self._pass_back(exchange, response, reply)
                         if refusal is None:
                             return await self._finish(exchange, response)
@@ -182,6 +187,12 @@ class Exchanges:
             except CannotShrink:
                 return await self._refuse(exchange, response, status, text, answer_headers)
             max_output = exchange.recovery.max_tokens if exchange.recovery else None
+
+    def _keep_sent(self, exchange: GatewayExchange, url: str, headers: CIMultiDict[str], body: bytes) -> None:
+        """Keep with the exchange what went on, so that a handoff can be asked for behind it."""
+        if exchange.shown is not None and exchange.request is not None:
+            model, caller = exchange.request.model, exchange.caller
+            exchange.sent = UpstreamRequest(exchange.path, model, url, headers, body, caller, *exchange.shown)
 
     def _body(self, exchange: GatewayExchange, items: Sequence[bytes] | None, max_output: int | None) -> bytes:
         """What goes on: the client's bytes, unless something is to be changed in them."""
@@ -240,9 +251,14 @@ class Exchanges:
         except (aiohttp.ClientError, TimeoutError) as error:
             # The client sees what the upstream did: a stream that breaks off.
             _log.warning("the upstream broke off: %s", type(error).__name__)
+            self._recording.start(exchange, reader)
             if exchange.http.transport is not None:
                 exchange.http.transport.abort()
             return None
+        except (ConnectionError, asyncio.CancelledError):
+            # The client hung up. What came until then was used, and is charged.
+            self._recording.start(exchange, reader)
+            raise
         reader.end()
         if holds:
             if reader.problem and self._is_overflow(reader.problem):

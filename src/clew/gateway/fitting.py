@@ -17,11 +17,11 @@ from clew.gateway.clients import is_compaction_request, session_named
 from clew.gateway.connections import where_it_failed
 from clew.gateway.conversations import ConversationKey, OpenConversation, OpenConversations
 from clew.gateway.handles import HistoryHandle, asks_for_handle, is_native, without_handle
+from clew.gateway.handoffs import Handoffs
 from clew.gateway.lineage import lineage_of
 from clew.gateway.records import GatewayExchange
 from clew.gateway.relay import ClientResponse
 from clew.gateway.savings import MUST_FOLD, pays_back
-from clew.gateway.summary_requests import SummaryRequests
 from clew.gateway.thinking import binds_thinking, refuses_thinking, without_thinking
 from clew.gateway.wires import WireRequest
 from clew.providers import ErrorClass
@@ -40,13 +40,13 @@ class RequestFitting:
         self,
         runtime: Runtime,
         target: Callable[[str], ModelTarget],
-        summaries: SummaryRequests,
+        handoffs: Handoffs,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.conversations = OpenConversations(runtime, clock)
         self._runtime = runtime
         self._target = target
-        self._summaries = summaries
+        self._handoffs = handoffs
         self._binding: set[tuple[str, str]] = set()
         """Owners and models that were found to bind thinking."""
 
@@ -78,7 +78,9 @@ class RequestFitting:
         conversation, opened = exchange.conversation, exchange.opened
         assert conversation is not None and opened is not None
         async with opened.lock:
-            await conversation.compact_now()
+            ready = await self._handoffs.ready(conversation)
+            if ready is None or not await conversation.use_prepared(ready, conversation.size.tokens):
+                await conversation.compact_now()
             return HistoryHandle(conversation.session, conversation.view.next_seq)
 
     async def count(
@@ -118,8 +120,7 @@ class RequestFitting:
             target = replace(self._target(request.model), max_tokens=request.max_output)
             exchange.conversation = conversation = await opened.take(request, matched, target)
             self._watch_writing(exchange, conversation.writing)
-            now = opened.show(conversation, request.items)
-            conversation.host_calls = self._summaries.calls(exchange, request, now or request.items, conversation)
+            exchange.taken = opened.view.taken
             if exchange.mode == "observe":
                 return None
             if exchange.mode == "spill":
@@ -144,18 +145,32 @@ class RequestFitting:
         writing.add_done_callback(tell)
 
     async def _fold_if_due(self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation) -> None:
-        """Fold where the window is nearly full, and that is worth it. Real usage of the last turn counts first."""
+        """Fold where the window is nearly full, and that is worth it. Real usage of the last turn counts first.
+
+        Where a model writes handoffs, one that is ready is used, and none is waited for.
+        """
         options = TurnOptions(tools=request.tools, prompt=request.prompt)
         exchange.recovery = Recovery(conversation, options, request.max_output)
         tokens, window = conversation.measure(options), conversation.window.tokens
         if len(conversation.messages) < FEWEST_MESSAGES:
             return
-        if conversation.engine.should_compress(tokens):
-            must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
-            turns = sum(message["role"] == "assistant" for message in conversation.messages)
-            if not must and not pays_back(tokens, turns, request.model, conversation.target.served_by):
-                return
-        await conversation.fit(options)
+        is_due, is_by_model = (
+            conversation.engine.should_compress(tokens),
+            self._handoffs.is_by_model(exchange, conversation),
+        )
+        must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
+        turns = sum(message["role"] == "assistant" for message in conversation.messages)
+        if is_due and not must and not pays_back(tokens, turns, request.model, conversation.target.served_by):
+            return
+        if not is_by_model:
+            if conversation.preparer.task is not None and conversation.preparer.asks_model:
+                await conversation.drop_prepared()
+            await conversation.fit(options)
+        elif is_due:
+            ready = await self._handoffs.ready(conversation)
+            is_used = ready is not None and await conversation.use_prepared(ready, tokens)
+            if must and not is_used:
+                await conversation.compact_at_once(tokens)
 
     async def _shown(
         self, exchange: GatewayExchange, request: WireRequest, opened: OpenConversation, conversation: Conversation
@@ -167,7 +182,9 @@ class RequestFitting:
             if before is None and exchange.drops_thinking:
                 before = len(request.items)
         items = opened.show(conversation, request.items, without_thinking, before or 0)
+        exchange.shown = (conversation.view.stored, len(conversation.messages))
         exchange.is_folded = items is not None
+        exchange.taken = opened.view.taken
         return items
 
     def _binds(self, exchange: GatewayExchange, request: WireRequest) -> bool:

@@ -14,15 +14,16 @@ import binascii
 import json
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from clew.errors import StoreError
 from clew.gateway.bodies import read_json, write_json
 from clew.gateway.wires import WireRequest
-from clew.messages import GrowingHistory, Message
-from clew.store import Store
+from clew.messages import GrowingHistory
+from clew.store import Store, StoredMessage
 
 _MARK = "clew1."
 _TRIGGER = b"compaction_trigger"
@@ -74,14 +75,20 @@ async def without_handle(request: WireRequest, store: Store, owner: str) -> Wire
         rows = await store.messages(handle.session, 0, handle.messages, owner=owner)
     except StoreError:
         return request
-    before = [item for row in rows for item in _items_of(row.message)]
+    before = list(_items_of(rows))
     # What stands before a handle is what it was made of, or what Codex repeats of that.
     return replace(request, items=[*map(write_json, before), *request.items[at + 1 :]])
 
 
-def _items_of(message: Message) -> Sequence[Any]:
-    """The items of a message of this wire: a text is its own item, and is kept as such."""
-    return [message] if "type" in message else GrowingHistory("responses").write([message])
+def _items_of(rows: Sequence[StoredMessage]) -> Iterator[Any]:
+    """The items that messages were stored with; those of messages that came by another wire are written."""
+    for is_own, run in groupby(rows, lambda row: row.dialect == "responses" or "type" in row.message):
+        if not is_own:
+            yield from GrowingHistory("responses").write([row.message for row in run])
+            continue
+        for row in run:
+            if row.part == 0:
+                yield from row.items or (row.message,)
 
 
 def is_native(request: WireRequest) -> bool:

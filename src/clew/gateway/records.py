@@ -11,13 +11,16 @@ from aiohttp import web
 
 from clew.gateway.callers import Caller
 from clew.gateway.clients import ClientProgram
-from clew.gateway.conversations import OpenConversation
+from clew.gateway.conversations import OpenConversation, UpstreamRequest
 from clew.gateway.wires import WirePath, WireRequest
-from clew.turn import Conversation, Recovery
+from clew.store import View
+from clew.turn import Conversation, Recovery, TakenHistory
 from clew.usage import CanonicalUsage
 
 Mode: TypeAlias = Literal["observe", "spill", "compact"]
 MODES: tuple[Mode, ...] = ("observe", "spill", "compact")
+HandoffWriter: TypeAlias = Literal["model", "built-in"]
+HANDOFF_WRITERS: tuple[HandoffWriter, ...] = ("model", "built-in")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +56,21 @@ class GatewayExchange:
     raw: bytes
     client: ClientProgram
     mode: Mode
+    handoffs: HandoffWriter = "model"
     started: float = field(default_factory=time.monotonic)
+    model: str = ""
     request: WireRequest | None = None
+    taken: TakenHistory | None = None
+    """The history that the reply belongs behind."""
     opened: OpenConversation | None = None
     conversation: Conversation | None = None
     recovery: Recovery | None = None
     is_folded: bool = False
     is_fallback: bool = False
     drops_thinking: bool = False
+    shown: tuple[View, int] | None = None
+    """The view that the request was made of, and how many of its messages go on."""
+    sent: UpstreamRequest | None = None
     status: int = 0
     usage: CanonicalUsage | None = None
     cost_micros: int | None = None
@@ -75,7 +85,7 @@ class GatewayExchange:
             self.path.action,
             self.client.name,
             self.mode,
-            self.request.model if self.request else "",
+            self.model,
             self.status,
             time.monotonic() - self.started,
             len(self.raw),

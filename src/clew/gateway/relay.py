@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -16,11 +17,14 @@ from multidict import CIMultiDict
 from clew.gateway.bodies import UnreadableBody, read_json, write_json
 from clew.gateway.wires import Change, GatewayWire
 from clew.providers import ConnectionFailed, ErrorInReply, EventTooLong, Reply, Request, SseReader
+from clew.usage import CanonicalUsage
 
 PING_SECONDS = 10.0
 """Between two signs of life while a request waits for a compaction."""
 MAX_READ_BYTES = 64 * 1024 * 1024
 """Of a reply that is not streamed: a longer one passes and is not recorded."""
+CHARS_PER_TOKEN = 4
+"""Where nobody states the usage of a request that cannot be counted."""
 _NOT_READABLE = (ErrorInReply, ConnectionFailed, EventTooLong, ValueError)
 _EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 _Value = TypeVar("_Value")
@@ -61,9 +65,28 @@ class ReplyReader:
         else:
             self._guard(lambda: list(self._accumulator.add_body(read_json(bytes(self._body)))))
 
+    @property
+    def is_complete(self) -> bool:
+        return not self.problem and self._accumulator.is_complete
+
+    def usage(self) -> CanonicalUsage | None:
+        """The usage that was stated; of a reply that broke off with at least the output that came.
+
+        None where none was stated.
+        """
+        stated = self._accumulator.usage()
+        if stated is None or self.is_complete:
+            return stated
+        return replace(stated, output_tokens=max(stated.output_tokens, self.output_tokens))
+
+    @property
+    def output_tokens(self) -> int:
+        """An estimate of the output that came."""
+        return self._accumulator.content_chars // CHARS_PER_TOKEN
+
     def reply(self, model: str) -> Reply | None:
         """The reply; None where it did not come to its end."""
-        if self.problem or not self._accumulator.is_complete:
+        if not self.is_complete:
             return None
         return self._accumulator.reply(Request(model, ()))
 

@@ -121,6 +121,7 @@ class GatewayServer:
         if self._runner is not None:
             await self._runner.cleanup()
         await self.exchanges.close()
+        await self.exchanges.handoffs.close()
         await self._upstream.close()
 
     def application(self) -> web.Application:

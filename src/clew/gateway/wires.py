@@ -118,6 +118,23 @@ class GatewayWire(ABC):
         name = next((field for field in self.cap_fields if field in body), self.cap_fields[0])
         return {name: b"%d" % max_output}
 
+    def text_fields(self, body: RequestBody) -> dict[str, bytes] | None:
+        """The fields to change so that a model may answer with a text where the request forces a call.
+
+        None where it asks for JSON alone, or where the change would make the messages new ones for the cache.
+        """
+        if _asks_for_json(body.value("response_format")):
+            return None
+        choice = body.value("tool_choice")
+        if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+            return {"tool_choice": write_json({**choice, "mode": "auto"})} if choice.get("mode") == "required" else {}
+        is_forced = choice in ("required", "any") or isinstance(choice, dict)
+        return {"tool_choice": b'"auto"'} if is_forced else {}
+
+    def thinking_tokens(self, body: RequestBody) -> int:  # noqa: ARG002
+        """What a model may think, where the request says how much and the output cap counts it."""
+        return 0
+
     def _is_streamed(self, body: RequestBody, path: WirePath) -> bool:  # noqa: ARG002 (Gemini's is in its path)
         return body.field("stream") == b"true"
 
@@ -172,6 +189,10 @@ class ResponsesWire(GatewayWire):
         failed = {"type": "error", "code": error["type"], "message": message, "param": None}
         return b"event: error\ndata: " + write_json(failed) + b"\n\n"
 
+    def text_fields(self, body: RequestBody) -> dict[str, bytes] | None:
+        text = body.value("text")
+        return None if isinstance(text, dict) and _asks_for_json(text.get("format")) else super().text_fields(body)
+
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
         response = value.get("response") if isinstance(value.get("response"), dict) else value
         assert isinstance(response, dict)
@@ -194,6 +215,15 @@ class MessagesWire(GatewayWire):
 
     def error_event(self, status: int, message: str) -> bytes:
         return b"event: error\n" + super().error_event(status, message)
+
+    def text_fields(self, body: RequestBody) -> dict[str, bytes] | None:
+        choice, output = body.value("tool_choice"), body.value("output_config")
+        formats = (body.value("output_format"), output.get("format") if isinstance(output, dict) else None)
+        is_forced = isinstance(choice, dict) and choice.get("type") in ("any", "tool")
+        return None if is_forced or any(map(_asks_for_json, formats)) else {}
+
+    def thinking_tokens(self, body: RequestBody) -> int:
+        return _number_in(body.value("thinking"), "budget_tokens")
 
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
         """Here the prompt is told in three parts, which are lowered alike."""
@@ -235,6 +265,19 @@ class GeminiWire(GatewayWire):
             if isinstance(usage.get(name), int):
                 usage[name] = max(0, usage[name] - before + told) if name[0] == "t" else min(usage[name], told)
         return True
+
+    def text_fields(self, body: RequestBody) -> dict[str, bytes] | None:
+        config, tools = body.value("generationConfig"), body.value("toolConfig")
+        if isinstance(config, dict) and "json" in str(config.get("responseMimeType", "")):
+            return None
+        calling = tools.get("functionCallingConfig") if isinstance(tools, dict) else None
+        if not isinstance(calling, dict) or str(calling.get("mode")).upper() != "ANY":
+            return {}
+        return {"toolConfig": write_json({**tools, "functionCallingConfig": {"mode": "AUTO"}})}
+
+    def thinking_tokens(self, body: RequestBody) -> int:
+        config = body.value("generationConfig")
+        return _number_in(config.get("thinkingConfig") if isinstance(config, dict) else None, "thinkingBudget")
 
     def capped(self, body: RequestBody, max_output: int) -> dict[str, bytes]:
         config = body.value("generationConfig")
@@ -322,6 +365,15 @@ def _system_text(value: Any) -> Any:
 def _tools_of(tools: bytes) -> Sequence[Tool]:
     value = read_json(tools) if tools else []
     return tuple(tool for tool in value if isinstance(tool, dict)) if isinstance(value, list) else ()
+
+
+def _asks_for_json(format: Any) -> bool:
+    return isinstance(format, dict) and str(format.get("type")).startswith("json")
+
+
+def _number_in(value: Any, name: str) -> int:
+    number = value.get(name) if isinstance(value, dict) else None
+    return max(0, number) if isinstance(number, int) else 0
 
 
 def _error_type(status: int) -> str:

@@ -12,7 +12,7 @@ from itertools import islice
 from math import fsum
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
-from clew.facts.outcomes import command_key, is_lookup
+from clew.facts.outcomes import SETTLED_BY_COMMIT, command_key, is_lookup, makes_commit
 from clew.facts.record import is_small_talk
 from clew.facts.speech import continues
 from clew.handoff import value
@@ -209,7 +209,11 @@ class Draft:
             yield self._entry(Kind.STATE, plan_text(record), (record.plan_number,), value.STATE)
         for name, line in record.states.items():
             yield self._entry(Kind.STATE, f"{name.capitalize()}: {line.text}", (line.number,), value.STATE, 1)
-        for command, action in list(record.tests.items())[-_MOST_TESTS:]:
+        runs = [(command, action) for command, action in record.tests.items() if action.outcome]
+        passed = max((action.number for _, action in runs if not action.failed), default=-1)
+        # A failed run before one that passed was overcome, or is listed as a failure.
+        current = [(command, action) for command, action in runs if not action.failed or action.number > passed]
+        for command, action in current[-_MOST_TESTS:]:
             if action.outcome and action.result is not None:
                 text = f"Tests: {shorten(command, _HEAD_CHARS)}: {action.outcome.tests}"
                 yield self._entry(Kind.STATE, text, (action.result,), value.STATE, 2)
@@ -389,6 +393,8 @@ def open_failures(record: Record) -> list[Action]:
             continue
         if outcome.tests and not outcome.failed:
             last = {key: other for key, other in last.items() if not (other.outcome and other.outcome.tests)}
+        if is_command and not outcome.failed and makes_commit(target):
+            last = {key: other for key, other in last.items() if not key.startswith(SETTLED_BY_COMMIT)}
         key = command_key(target) if is_command else action.reading.tool
         last.pop(key, None)
         if outcome.failed:

@@ -36,6 +36,8 @@ class ConversationExtension:
     """The messages of the history that it shows."""
     beside: Sequence[str] = ()
     """Texts that it shows beside these: the system prompt."""
+    is_only_way: bool = False
+    """Whether the model is asked in no other way, and once: it is somebody else's, who has requests of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class SummaryAttempt:
 class ModelSummarizer:
     """Writes summaries with models, the preferred one first; with none, or when all fail, with the built-in summariser.
 
-    Is a `Summarize`.
+    Is a `Summarize`. With `falls_back` False, `SummaryFailed` is raised when all models fail.
     """
 
     def __init__(
@@ -65,7 +65,10 @@ class ModelSummarizer:
         clock: Clock = time.time,
         sleep: Sleep = asyncio.sleep,
         retry_policy: RetryPolicy | None = None,
+        *,
+        falls_back: bool = True,
     ) -> None:
+        self._falls_back = falls_back
         self.models = tuple(models)
         self._count = count
         self._clock = clock
@@ -73,7 +76,7 @@ class ModelSummarizer:
         self._retry_policy = retry_policy
 
     async def __call__(self, source: SummaryInput, budget: int) -> Summary:
-        """The summary in at most `budget` tokens. Never fails: the built-in summariser is the last resort."""
+        """The summary in at most `budget` tokens. The built-in summariser is the last resort."""
         failures: list[str] = []
         cooldowns = source.cooldowns
         if source.first < source.last:
@@ -92,6 +95,8 @@ class ModelSummarizer:
                     cooldowns = self._with_cooldown(cooldowns, model, failure)
                     if progress.is_done:
                         progress = ChunkedSummary(source, self._count)
+        if not self._falls_back:
+            raise SummaryFailed("; ".join(failures) or "no model could be asked")
         return replace(await self._built_in(source, budget, failures), cooldowns=cooldowns)
 
     async def _written(self, attempt: SummaryAttempt, progress: ChunkedSummary) -> ModelSummary:
@@ -99,7 +104,8 @@ class ModelSummarizer:
         try:
             extended = await self._extended(attempt)
         except SummaryFailed as failure:
-            if not is_about_request(failure):
+            extension = attempt.model.extension
+            if extension is None or extension.is_only_way or not is_about_request(failure):
                 raise
             summary = await self._from_text(attempt, progress)
             told = f"{attempt.model.name} {describe_failure(failure)} when it was asked in the conversation itself"
@@ -119,7 +125,8 @@ class ModelSummarizer:
         tokens = extension.tokens + self._count(instruction) + limits.output
         if tokens > limits.context - limits.context // 50:
             return None
-        draft = await self._draft(extension.complete, instruction, limits.output, is_last_try=is_about_request)
+        is_last_try = (lambda _: True) if extension.is_only_way else is_about_request
+        draft = await self._draft(extension.complete, instruction, limits.output, is_last_try=is_last_try)
         summary = self._completed(attempt, draft, extension.beside)
         return replace(summary, template=EXTEND, coverage=Coverage(source.first, source.last, 1, ()))
 

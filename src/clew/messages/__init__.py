@@ -2,7 +2,8 @@
 
 from clew.messages.conversation import ParsedConversation, convert, detect_dialect, is_request, read_conversation
 from clew.messages.fence import fenced, one_line, without_invisible
-from clew.messages.growing import GrowingHistory, is_same_message, with_pieces_of
+from clew.messages.growing import GrowingHistory, with_pieces_of
+from clew.messages.identity import DIGEST_BYTES, digest, is_same_message
 from clew.messages.message import (
     CACHE_MARKER,
     NO_RESULT,
@@ -45,6 +46,7 @@ from clew.messages.validity import is_valid_message
 
 __all__ = [
     "CACHE_MARKER",
+    "DIGEST_BYTES",
     "NO_RESULT",
     "UNREADABLE",
     "DialectName",
@@ -66,6 +68,7 @@ __all__ = [
     "convert_tools",
     "declarations_of",
     "detect_dialect",
+    "digest",
     "fenced",
     "images_of",
     "is_plain",

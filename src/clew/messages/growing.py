@@ -6,19 +6,16 @@ comparison of the items that are known.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from clew.messages import anthropic, gemini, openai_chat, responses
-from clew.messages.message import DialectName, Message, ParsedMessages, calls_of
+from clew.messages.identity import is_same_message
+from clew.messages.message import DialectName, Message, ParsedMessages, WireOrigin
 from clew.messages.plain import plain_messages
 
 _DIALECTS = {"openai_chat": openai_chat, "responses": responses, "anthropic": anthropic, "gemini": gemini}
-
-_SPELLING = frozenset({"cache_control", "thoughtSignature", "thought_signature"})
-"""Fields that a client may leave out of a part when it sends it again."""
 
 
 class GrowingHistory:
@@ -52,7 +49,7 @@ class GrowingHistory:
             return None
         known = len(self.messages)
         if start < len(self.items):
-            self._cut(start)
+            self.cut(start)
             self.spelling = object()
         self.extend(items[start:])
         return known
@@ -78,7 +75,7 @@ class GrowingHistory:
             return len(known)
         return next((at for at, (old, new) in enumerate(zip(known, items, strict=False)) if old != new), len(items))
 
-    def _cut(self, items: int) -> None:
+    def cut(self, items: int) -> None:
         """Forget what is behind so many items, and whatever is known by the identity of it."""
         parsed, messages = self._parsed, bisect_left(self._starts, items)
         for message in parsed.messages[messages:]:
@@ -120,6 +117,11 @@ class GrowingHistory:
         source = self._parsed.sources.get(id(message))
         return default if source is None else source.position
 
+    def origin_of(self, message: Message) -> WireOrigin | None:
+        """The plain items that a message of this history was read from; None where it is an item itself."""
+        origin = self._parsed.origin_of(message)
+        return None if origin is None or (len(origin.items) == 1 and origin.items[0] is message) else origin
+
     def place_of(self, number: int) -> int:
         """The item that a message begins at; behind the last one where there is no such message."""
         return self._starts[number] if number < len(self._starts) else len(self.items)
@@ -155,37 +157,3 @@ def with_pieces_of(own: Message, written: Message) -> Message:
 
 def _is_equal_list(name: str, own: Any, written: Any) -> bool:
     return isinstance(written.get(name), list) and written[name] == own.get(name)
-
-
-def is_same_message(one: Message, other: Message) -> bool:
-    """Whether a message is another one spelled anew: the same role, text, calls, and whatever is no text.
-
-    Cache markers, ids of items, and thinking beside an answer do not count: clients change these in messages that they
-    send again. Looser than the chain of the store, since it is known that both stand in the same place.
-    """
-    return one is other or _said(one) == _said(other)
-
-
-def _said(message: Message) -> tuple[Any, ...]:
-    content = message.get("content")
-    others = [_plain(part) for part in content if not _is_text(part)] if isinstance(content, list) else []
-    calls = [(call.get("id"), _plain(call.get("function"))) for call in calls_of(message)]
-    result = (message.get("tool_call_id"), bool(message.get("is_error")))
-    return (message.get("role"), _text(content), others, calls, result)
-
-
-def _text(content: Any) -> str:
-    """The text as it is: a client may send each piece of a streamed reply back as a part of its own."""
-    if not isinstance(content, list):
-        return content if isinstance(content, str) else ""
-    return "".join(part["text"] for part in content if _is_text(part))
-
-
-def _is_text(part: Any) -> bool:
-    return isinstance(part, Mapping) and isinstance(part.get("text"), str)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, Mapping):
-        value = {name: inner for name, inner in value.items() if name not in _SPELLING and inner is not None}
-    return json.dumps(value, sort_keys=True, default=str)

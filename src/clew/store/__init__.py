@@ -47,7 +47,7 @@ from clew.store.base import (
 from clew.store.calls import AUXILIARY, CLIENT_STATE, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
 from clew.store.database import Clock, Database, wall_clock
 from clew.store.export import export_in_shape, history_rows, system_message
-from clew.store.keys import AccessKey, KeyMode, NewKey
+from clew.store.keys import AccessKey, KeyHandoffs, KeyMode, NewKey
 from clew.store.maintenance import HealthProblem
 from clew.store.nodes import LEFT_OUT, NewNode, NodePublication, StoredNode
 from clew.store.overview import (
@@ -141,6 +141,7 @@ __all__ = [
     "HealthProblem",
     "InUse",
     "IndexDamaged",
+    "KeyHandoffs",
     "KeyMode",
     "LearntWindow",
     "Lease",

@@ -119,13 +119,17 @@ def record_calls(key: SessionKey, brought: Sequence[tuple[int | None, ModelCall]
 
 
 def _row(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> tuple[Any, ...]:
+    return _values((key.owner, key.conversation, key.session, seq), call, now, _direct_cost(key, call))
+
+
+def _values(
+    belongs: tuple[str, int | None, int | None, int | None], call: ModelCall, now: int, direct: int | None
+) -> tuple[Any, ...]:
+    """The columns of a call; `belongs` is its owner, conversation, session and the number of its message."""
     used = normalize_usage(call.usage)
     return (
         call.id,
-        key.owner,
-        key.conversation,
-        key.session,
-        seq,
+        *belongs,
         now if call.at is None else as_micros(call.at),
         call.model,
         call.provider,
@@ -136,7 +140,7 @@ def _row(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> tuple[A
         used.cache_write_tokens,
         used.reasoning_tokens,
         None if call.cost_micros is None else _bounded(call.cost_micros),
-        _direct_cost(key, call),
+        direct,
     )
 
 
@@ -150,8 +154,11 @@ def _bounded(figure: int) -> int:
     return max(-_LARGEST_FIGURE, min(figure, _LARGEST_FIGURE))
 
 
-def record_session_call(session: str, call: ModelCall, now: int, owner: str | None = None) -> Steps[None]:
-    """Insert a call that brought no message, such as the summariser's."""
+def record_session_call(session: str | None, call: ModelCall, now: int, owner: str | None = None) -> Steps[None]:
+    """Insert a call that brought no message, such as the summariser's; without a session it is the owner's alone."""
+    if session is None:
+        yield from execute(_INSERT, *_values((owner or "", None, None, None), call, now, call.cost_direct_micros))
+        return
     found = yield from find(session, owner)
     yield from record_call(found.key, call, now, None)
 

@@ -29,14 +29,16 @@ from clew.store.database import (
 
 KeyMode: TypeAlias = Literal["observe", "spill", "compact"]
 """What a gateway does with the requests of a key: pass them on, bound new tool results, or compact."""
+KeyHandoffs: TypeAlias = Literal["model", "built-in"]
+"""Who writes the handoffs of a key's conversations: the model that the caller talks to, or nobody but Clew."""
 HASH_BYTES = 32
 MOST_MICROS = 10**15
 """A budget or an amount above a thousand million dollars is a mistake, and sums have 64 bits."""
-_COLUMNS = "name, owner, mode, budget_micros, spent_micros, created, expires, revoked, used"
+_COLUMNS = "name, owner, mode, budget_micros, spent_micros, created, expires, revoked, used, handoffs"
 _SELECT = f"SELECT {_COLUMNS} FROM access_keys"  # noqa: S608 (fixed text)
 _INSERT = (
-    "INSERT INTO access_keys (name, hash, owner, mode, budget_micros, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-    f" ON CONFLICT (hash) DO NOTHING RETURNING {_COLUMNS}"
+    "INSERT INTO access_keys (name, hash, owner, mode, budget_micros, created, expires, handoffs)"  # noqa: S608
+    f" VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING RETURNING {_COLUMNS}"
 )
 # In one statement, so that two writers cannot both start from the same sum.
 _SPEND = f"UPDATE access_keys SET spent_micros = spent_micros + ?, used = ? WHERE name = ? RETURNING {_COLUMNS}"  # noqa: S608
@@ -54,6 +56,8 @@ class NewKey:
     """None: the mode of the gateway."""
     budget_micros: int | None = None
     expires: datetime | None = None
+    handoffs: KeyHandoffs | None = None
+    """None: as the gateway is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class AccessKey:
     revoked: datetime | None
     used: datetime | None
     """When something was last spent with it, be it nothing; None where it was never used."""
+    handoffs: KeyHandoffs | None = None
 
 
 class KeyStore:
@@ -118,6 +123,10 @@ def create(new: NewKey, now: int) -> Steps[AccessKey]:
         raise InvalidArgument(f"the hash of a key has {len(new.hash)} bytes; pass its SHA-256, of {HASH_BYTES}")
     if new.mode is not None and new.mode not in get_args(KeyMode):
         raise InvalidArgument(f"mode {new.mode!r} is not allowed; use {', '.join(get_args(KeyMode))}, or None")
+    if new.handoffs is not None and new.handoffs not in get_args(KeyHandoffs):
+        raise InvalidArgument(
+            f"handoffs {new.handoffs!r} is not allowed; use {', '.join(get_args(KeyHandoffs))}, or None"
+        )
     if new.budget_micros is not None and not 0 < new.budget_micros <= MOST_MICROS:
         raise InvalidArgument(f"a budget of {new.budget_micros} millionths of a dollar cannot be; pass 1 or more")
     made = yield from fetch_one(
@@ -129,6 +138,7 @@ def create(new: NewKey, now: int) -> Steps[AccessKey]:
         new.budget_micros,
         now,
         None if new.expires is None else as_micros(new.expires),
+        new.handoffs,
     )
     if made is None:
         raise InvalidArgument("this key is stored already; make another")
@@ -184,4 +194,4 @@ def _find_by_name(name: str) -> Steps[AccessKey]:
 def _key(row: Row) -> AccessKey:
     created, expires, revoked, used = (None if at is None else as_datetime(at) for at in row[5:9])
     assert created is not None
-    return AccessKey(row[0], row[1], row[2], row[3], int(row[4]), created, expires, revoked, used)
+    return AccessKey(row[0], row[1], row[2], row[3], int(row[4]), created, expires, revoked, used, row[9])

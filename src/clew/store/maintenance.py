@@ -33,7 +33,7 @@ from clew.store.quarantine import (
     message_words,
     quarantined_messages,
 )
-from clew.store.rows import BODY, FIRST_CHAIN, former_chain, next_chain, read_messages
+from clew.store.rows import BODY, CHAIN_BYTES, FIRST_CHAIN, next_chain, read_messages
 from clew.store.search.base import KINDS, DocKind, SearchDocument
 from clew.store.search.indexing import TABLES, documents_where, system_documents
 from clew.store.search.words import case_folded, words_of
@@ -221,7 +221,8 @@ def _check_chain(
 
 def _is_next(before: Any, message: Message, chain: Any) -> bool:
     try:
-        return bytes(chain) in (next_chain(bytes(before), message), former_chain(bytes(before), message))
+        # A shorter chain is of an earlier build, and cannot be checked.
+        return len(bytes(chain)) < CHAIN_BYTES or bytes(chain) == next_chain(bytes(before), message)
     except (TypeError, ValueError, AttributeError, RecursionError):
         # No message that was stored is of such a shape, nor is a chain of another type than bytes.
         return False

@@ -5,14 +5,23 @@ The chain of a message is a hash of it and of all messages before it. It finds a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, cast
 
 from clew.errors import ClewError, DamagedRow, InvalidMessage
-from clew.messages import Message, as_sequence, calls_of, is_plain, plain_message, plain_messages, read_conversation
+from clew.messages import (
+    DIGEST_BYTES,
+    Message,
+    as_sequence,
+    calls_of,
+    digest,
+    is_plain,
+    plain_message,
+    plain_messages,
+    read_conversation,
+)
 from clew.store.base import NewMessage
 from clew.store.database import (
     RowDamage,
@@ -36,19 +45,11 @@ INSERT_MESSAGE = (
 )
 
 _TEXT_HASH_BYTES = 20
-_CHAIN_BYTES = 16
-FIRST_CHAIN = bytes(_CHAIN_BYTES)
+CHAIN_BYTES = DIGEST_BYTES
+"""Rows of earlier builds have shorter chains, by another definition of what a message is."""
+FIRST_CHAIN = bytes(CHAIN_BYTES)
 """The chain before the first message."""
-# Clients move their cache markers from request to request.
-_IGNORED_FIELDS = frozenset({"cache_control"})
-_ITEM_FIELDS = frozenset({"id", "type", "status", "reasoning_content", "reasoning_details", "annotations"})
-"""Of a reply as it came, on the wires of OpenAI: clients send it back with some of them, or without."""
-_TEXT_PARTS = ("text", "output_text", "input_text")
-_TEXT_PART_FIELDS = frozenset({"type", "text", "annotations", "logprobs"})
-_FUNCTION_FIELDS = {"name", "arguments"}
-_PLAIN_FIELDS = frozenset({"role", "content", "tool_calls", "reasoning"})
 _NOT_JSON = (TypeError, ValueError, RecursionError)
-_sorted_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, check_circular=True).encode
 
 
 def as_new(message: Message | NewMessage) -> NewMessage:
@@ -87,8 +88,9 @@ def message_rows(
     """Columns of messages that follow each other; `start` is the conversation, the first number and the session."""
     conversation, first, session = start
     rows: list[tuple[Any, ...]] = []
+    read = _WireReads()
     for index, (new, chain, tool) in enumerate(zip(new_messages, chains, tools, strict=True)):
-        dialect, part, body = _row_body(new_messages, index)
+        dialect, part, body = _row_body(new_messages, index, read)
         at = now if new.at is None else as_micros(new.at)
         role = column_text(str(new.message.get("role")))
         rows.append((conversation, first + index, session, chain, role, tool, at, new.tokens, dialect, part, body))
@@ -182,29 +184,37 @@ def has_unnamed_results(messages: Sequence[Message], names: Mapping[str, str]) -
     return any(message.get("role") == "tool" and tool_of(message, names) is None for message in messages)
 
 
-def _row_body(new_messages: Sequence[NewMessage], index: int) -> tuple[str | None, int, str | None]:
+class _WireReads:
+    """Whether wire items give their messages again; items of several messages are read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[int, Sequence[Message]] = {}
+
+    def gives_back(self, new: NewMessage) -> bool:
+        """Whether the items of a message give it again; where they do not, the message itself is stored."""
+        read = self._read.get(id(new.items))
+        if read is None:
+            read = self._read[id(new.items)] = read_conversation(list(new.items), dialect=new.dialect).messages
+        return new.part < len(read) and read[new.part] == new.message
+
+
+def _row_body(new_messages: Sequence[NewMessage], index: int, read: _WireReads) -> tuple[str | None, int, str | None]:
     """Dialect, part and body of the row of one message."""
     new = new_messages[index]
-    if new.dialect is None or not _reads_back(new):
+    if new.dialect is None or not read.gives_back(new):
         return None, 0, body_of(new.message, index)
     first = index - new.part
     if new.part == 0:
         return new.dialect, 0, body_of(list(new.items), index)
     # The first one's row has the items, unless they do not give it again.
     has_items = first >= 0 and new_messages[first].part == 0 and _same_items(new_messages[first], new)
-    if has_items and _reads_back(new_messages[first]):
+    if has_items and read.gives_back(new_messages[first]):
         return new.dialect, new.part, None
     return None, 0, body_of(new.message, index)
 
 
 def _same_items(one: NewMessage, other: NewMessage) -> bool:
     return one.dialect == other.dialect and list(one.items) == list(other.items)
-
-
-def _reads_back(new: NewMessage) -> bool:
-    """Whether the wire items give this message again; where they do not, the message itself is stored."""
-    read = read_conversation(list(new.items), dialect=new.dialect).messages
-    return new.part < len(read) and read[new.part] == new.message
 
 
 def body_of(value: Any, index: int) -> str:
@@ -229,16 +239,16 @@ def keep_text(owner: str, text: str) -> Steps[int]:
 
 def keep_body(owner: str, body: str) -> Steps[int]:
     """Store a JSON body once per owner; its id."""
-    digest = blake2b(body.encode(), digest_size=_TEXT_HASH_BYTES).digest()
-    found = yield from fetch_one("SELECT id FROM texts WHERE owner = ? AND hash = ?", owner, digest)
+    text_hash = blake2b(body.encode(), digest_size=_TEXT_HASH_BYTES).digest()
+    found = yield from fetch_one("SELECT id FROM texts WHERE owner = ? AND hash = ?", owner, text_hash)
     if found is None:
         yield from execute(
             "INSERT INTO texts (owner, hash, body) VALUES (?, ?, ?) ON CONFLICT (owner, hash) DO NOTHING",
             owner,
-            digest,
+            text_hash,
             body,
         )
-        found = yield from fetch_one("SELECT id FROM texts WHERE owner = ? AND hash = ?", owner, digest)
+        found = yield from fetch_one("SELECT id FROM texts WHERE owner = ? AND hash = ?", owner, text_hash)
     assert found is not None
     return int(found[0])
 
@@ -255,22 +265,7 @@ def text_at(text: int, what: str, session: str, keep_damaged: bool = False) -> S
 
 def next_chain(before: bytes, message: Message) -> bytes:
     """The chain after one more message."""
-    return _chained(before, _pieces(message))
-
-
-def former_chain(before: bytes, message: Message) -> bytes:
-    """The same as earlier builds wrote it, when ids, thinking and the spelling of texts still counted."""
-    return _chained(before, _former_pieces(message))
-
-
-def _chained(before: bytes, pieces: Iterable[str]) -> bytes:
-    hashed = [before]
-    for piece in pieces:
-        # With lengths, so that two different messages never give the same bytes.
-        raw = piece.encode("utf-8", "surrogatepass")
-        hashed.append(b"%d:" % len(raw))
-        hashed.append(raw)
-    return blake2b(b"".join(hashed), digest_size=_CHAIN_BYTES).digest()
+    return blake2b(before + digest(message), digest_size=CHAIN_BYTES).digest()
 
 
 def chains_after(before: bytes, messages: Iterable[Message]) -> list[bytes]:
@@ -310,106 +305,3 @@ class HashChain:
                 break
             same += 1
         return same
-
-
-def _pieces(message: Message) -> Iterable[str]:
-    """The texts that identify a message; docs/decisions has a page on what does not count."""
-    content = message.get("content")
-    calls = message.get("tool_calls") or ()
-    yield str(message.get("role"))
-    yield content if isinstance(content, str) else _encode(_plain_text(content) or _plain_parts(content))
-    for call in calls:
-        function = call.get("function")
-        if isinstance(function, dict) and function.keys() == _FUNCTION_FIELDS:
-            # Nearly every call is of this shape; this way it costs no JSON. Other fields are signatures and places.
-            yield f"{call.get('id')} {call.get('type')} {function['name']}"
-            yield str(function["arguments"])
-        else:
-            yield _encode(call)
-    others = {
-        name: value
-        for name, value in message.items()
-        if name not in _PLAIN_FIELDS and name not in _IGNORED_FIELDS and name not in _ITEM_FIELDS and _has_value(value)
-    }
-    # Many clients do not send thinking back, so it counts only where there is nothing else.
-    if not content and not calls:
-        others["reasoning"] = message.get("reasoning") or message.get("reasoning_content")
-    for name in sorted(others):
-        if _has_value(others[name]):
-            yield name
-            yield _encode(others[name])
-
-
-def _plain_text(content: Any) -> str | None:
-    """The text of a content that is one text part, as clients write it to attach a cache marker."""
-    return _text_of_part(content[0]) if isinstance(content, list) and len(content) == 1 else None
-
-
-def _plain_parts(content: Any) -> Any:
-    """A content of several parts, its texts spelled as most wires spell them."""
-    if not isinstance(content, list):
-        return content
-    texts = map(_text_of_part, content)
-    return [part if text is None else {"type": "text", "text": text} for part, text in zip(content, texts, strict=True)]
-
-
-def _text_of_part(part: Any) -> str | None:
-    """The text of a part that is nothing but text; None for any other."""
-    if not isinstance(part, Mapping) or part.get("type") not in _TEXT_PARTS:
-        return None
-    others = {name for name, value in part.items() if name not in _IGNORED_FIELDS and _has_value(value)}
-    text = part.get("text")
-    return text if isinstance(text, str) and others <= _TEXT_PART_FIELDS else None
-
-
-def _encode(value: Any) -> str:
-    if not _has_value(value):
-        return ""
-    if isinstance(value, str):
-        return value
-    return _sorted_json(_without_ignored(value))
-
-
-def _without_ignored(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {
-            str(name): _without_ignored(inner)
-            for name, inner in value.items()
-            if name not in _IGNORED_FIELDS and inner is not None
-        }
-    if isinstance(value, list | tuple):
-        return [_without_ignored(inner) for inner in value]
-    return value
-
-
-def _has_value(value: Any) -> bool:
-    return value is not None and value is not False and value != "" and value != [] and value != {}
-
-
-def _former_pieces(message: Message) -> Iterable[str]:
-    content = message.get("content")
-    calls = message.get("tool_calls") or ()
-    yield str(message.get("role"))
-    yield content if isinstance(content, str) else _encode(_former_text(content) or content)
-    for call in calls:
-        function = call.get("function")
-        if len(call) == 3 and isinstance(function, dict) and function.keys() == _FUNCTION_FIELDS:
-            yield f"{call.get('id')} {call.get('type')} {function['name']}"
-            yield str(function["arguments"])
-        else:
-            yield _encode(call)
-    counted = {name: value for name, value in message.items() if name not in _PLAIN_FIELDS | _IGNORED_FIELDS}
-    if not content and not calls:
-        counted["reasoning"] = message.get("reasoning")
-    for name in sorted(counted):
-        if _has_value(counted[name]):
-            yield name
-            yield _encode(counted[name])
-
-
-def _former_text(content: Any) -> str | None:
-    part = content[0] if isinstance(content, list) and len(content) == 1 else None
-    if not isinstance(part, Mapping) or part.get("type") != "text":
-        return None
-    is_bare = {name for name in part if name not in _IGNORED_FIELDS} == {"type", "text"}
-    return _text_of_part(part) if is_bare else None

@@ -313,8 +313,11 @@ class Store(SearchStore, NodeStore, OverviewStore):
 
     # Usage, states, windows
 
-    async def record_call(self, session: str, call: ModelCall, *, owner: str | None = None) -> None:
-        """Store a call that brought no message; one that did belongs to its `append`."""
+    async def record_call(self, session: str | None, call: ModelCall, *, owner: str | None = None) -> None:
+        """Store a call that brought no message; one that did belongs to its `append`.
+
+        Without a session it is a call of the owner's that belongs to no conversation.
+        """
         now = self._now()
         await self._database.write(lambda: calls.record_session_call(session, call, now, owner))
 

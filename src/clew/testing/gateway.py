@@ -17,7 +17,15 @@ from tempfile import TemporaryDirectory
 from clew.app import GatewayAppOptions, open_gateway
 from clew.config import read_config
 from clew.events import Event, Events
-from clew.gateway import PING_SECONDS, ExchangeRecord, GatewayObserver, GatewayOptions, GatewayServer, Mode
+from clew.gateway import (
+    PING_SECONDS,
+    ExchangeRecord,
+    GatewayObserver,
+    GatewayOptions,
+    GatewayServer,
+    HandoffWriter,
+    Mode,
+)
 from clew.store import Store, open_store
 from clew.testing.upstream import Upstream
 
@@ -38,6 +46,11 @@ class GatewayFlow:
     async def wait_for_recordings(self) -> None:
         """Wait until every reply that came is kept: a client has it a moment earlier."""
         await self.server.exchanges.close()
+
+    async def wait_for_handoffs(self) -> None:
+        """Wait until every reply is kept, and no model writes a handoff any more."""
+        await self.wait_for_recordings()
+        await self.server.exchanges.handoffs.settled()
 
     @property
     def root(self) -> str:
@@ -63,9 +76,14 @@ async def gateway_with(
     observers: tuple[GatewayObserver, ...] = (),
     clock: Callable[[], float] = time.monotonic,
     ping_seconds: float = PING_SECONDS,
+    handoffs: HandoffWriter = "built-in",
 ) -> AsyncIterator[GatewayFlow]:
-    """The gateway in front of an upstream that is entered and left with it; `window` is that of `GATEWAY_MODEL`."""
+    """The gateway in front of an upstream that is entered and left with it; `window` is that of `GATEWAY_MODEL`.
+
+    `handoffs` are built-in by default: a model that writes them takes steps of the upstream's script.
+    """
     settings = {"CLEW_MODEL_NAME": GATEWAY_MODEL, "CLEW_MODEL_CONTEXT_LENGTH": str(window)}
+    settings["CLEW_GATEWAY_HANDOFFS"] = handoffs
     variables = {"CLEW_HOME": str(folder), **settings, **(environ or {})}
     records: list[ExchangeRecord] = []
     events: list[Event] = []

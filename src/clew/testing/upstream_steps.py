@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from clew.handoff.prompt import EXTEND, template_text
+from clew.testing.upstream_cache import listed_messages
 from clew.testing.upstream_wires import CHAT, GEMINI, MESSAGES, RESPONSES, Event, UpstreamAnswer
+
+_INSTRUCTION = json.dumps(template_text(EXTEND).partition("]")[0])[1:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,12 @@ class ReceivedRequest:
             return GEMINI
         name = self.path.removeprefix("/v1/")
         return name if name in (CHAT, RESPONSES, MESSAGES) else ""
+
+    @property
+    def asks_for_handoff(self) -> bool:
+        """Whether the gateway asks the model for a handoff by it."""
+        newest = listed_messages(self.body)[-1:]
+        return bool(newest) and newest[0].get("role") == "user" and _INSTRUCTION in json.dumps(newest)
 
     def summary(self) -> dict[str, Any]:
         """What a journal keeps of it."""

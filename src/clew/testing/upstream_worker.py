@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew.messages import ToolCall
+from clew.testing.scripted import handoff_text
 from clew.testing.upstream_cache import listed_messages
 from clew.testing.upstream_steps import ReceivedRequest
 from clew.testing.upstream_wires import UpstreamAnswer
@@ -75,6 +76,8 @@ class ShellWorker:
         task = found.group() if found else ""
         model = str(received.body.get("model") or "mock-model-2026")
         tool = shell_tool_of(received.body)
+        if received.asks_for_handoff:
+            return UpstreamAnswer(handoff_text(goal=f"Do {task or UNKNOWN_TASK}."), model=model)
         if tool is None or _asks_for_summary(received.body):
             return UpstreamAnswer(f"In short: {task or UNKNOWN_TASK}.", model=model)
         if self.done[task] >= self.rounds:

@@ -12,7 +12,7 @@ from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
 from clew.turn.entities import ConversationState, describe_entity, read_conversation_state, state_lines
 from clew.turn.plain_compaction import prepared_from_plain, prepared_to_plain
-from clew.turn.projected import ProjectedConversation, RecalledMessage
+from clew.turn.projected import ProjectedConversation, RecalledMessage, TakenHistory
 from clew.turn.projection import Projection
 from clew.turn.projection_host import EventLoopThread
 from clew.turn.recover import Recovery, is_overflow, largest_parts
@@ -48,6 +48,7 @@ __all__ = [
     "Runtime",
     "RuntimeOptions",
     "ServingModel",
+    "TakenHistory",
     "TurnOptions",
     "answer",
     "bound_newest",

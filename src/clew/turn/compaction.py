@@ -52,6 +52,8 @@ class CompactionRequest:
     """The size of the whole request now."""
     focus: str | None = None
     force: bool = False
+    asks_model: bool = False
+    """A model writes it, or nobody, where models are asked ahead of time only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,8 @@ class CompactionPreparer:
         """Prepares ahead; None where nothing was started since the last compaction."""
         self.reason = ""
         """Of the compaction that is being prepared, or was last."""
+        self.asks_model = True
+        """Whether a model may write the compaction that is being prepared, or was prepared last."""
         self._services = services
         self._view = view
 
@@ -187,6 +191,7 @@ class CompactionPreparer:
     async def prepare(self, request: CompactionRequest) -> PreparedCompaction:
         """Let the engine choose from what may be compacted now; from what is unsettled only where it must."""
         self.reason = request.reason
+        self.asks_model = request.asks_model or not self._services.options.models_ahead_only
         if self._view.unsettled:
             prepared = await self._prepare_from(self._view.compactable(is_settled=True), request)
             if prepared.compaction.changed and prepared.compaction.tokens_after < self.engine.threshold_tokens:
@@ -206,7 +211,14 @@ class CompactionPreparer:
         is_near = PREPARE_AT * status.threshold_tokens <= tokens < status.threshold_tokens
         if self.task or not is_near or status.paused or not self._services.options.settings.compression.enabled:
             return
-        self.task = asyncio.create_task(self._prepare_ahead(CompactionRequest("preflight", tokens), settled))
+        self.start(CompactionRequest("preflight", tokens), settled)
+
+    def start(
+        self, request: CompactionRequest, settled: Callable[[], Awaitable[None]]
+    ) -> asyncio.Task[PreparedCompaction]:
+        """Prepare in the background, whatever the size is; what was started before must be done or dropped."""
+        self.task = asyncio.create_task(self._prepare_ahead(request, settled))
+        return self.task
 
     async def _prepare_ahead(
         self, request: CompactionRequest, settled: Callable[[], Awaitable[None]]

@@ -161,7 +161,7 @@ class Conversation:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def append(
-        self, messages: Sequence[Message], call: ModelCall | None = None, *, is_next: bool = False
+        self, messages: Sequence[Message | NewMessage], call: ModelCall | None = None, *, is_next: bool = False
     ) -> None:
         """Put messages into the history, with the call that brought them.
 
@@ -178,7 +178,7 @@ class Conversation:
             else:
                 await self.reload()
 
-    def append_beside(self, messages: Sequence[Message]) -> asyncio.Task[None]:
+    def append_beside(self, messages: Sequence[Message | NewMessage]) -> asyncio.Task[None]:
         """Show messages at once, and write them while something else is done: `settled` waits for it.
 
         For a host whose client sends them again. They stand right behind what is in view; where others have written
@@ -207,7 +207,7 @@ class Conversation:
             await asyncio.wait({self.writing})
             self.writing = None
 
-    async def follow_sync(self, synced: SyncResult, messages: Sequence[Message]) -> None:
+    async def follow_sync(self, synced: SyncResult, messages: Sequence[Message | NewMessage]) -> None:
         """Follow the store, which took in a whole history: for hosts whose clients send it anew each time."""
         await self.settled()
         async with self.locks.write:
@@ -352,6 +352,43 @@ class Conversation:
             if not prepared.compaction.changed or not self.view.starts_with(prepared.view):
                 return None
             return await self.compact(self._manual_request(prepared.focus), prepared)
+
+    # -- compactions when the host says so -----------------------------------------------------------------------------
+
+    async def prepare_ahead(self) -> PreparedCompaction | None:
+        """What a model makes of the conversation as it is now, while messages may arrive; nothing is changed by it.
+
+        None where one is being prepared already, or a model writes none. It covers the messages that are in view now:
+        `use_prepared` keeps those that came since. What it cost is recorded.
+        """
+        if self.preparer.task is not None and not self.preparer.task.done():
+            return None
+        task = self.preparer.start(CompactionRequest("preflight", self.size.tokens, asks_model=True), self.settled)
+        await asyncio.wait({task})
+        if self.preparer.task is task:
+            self.preparer.task = None
+        async with self.locks.compaction:
+            await self.store_pending_calls()
+        if task.cancelled() or task.exception() is not None:
+            return None
+        return task.result() if task.result().compaction.changed else None
+
+    async def use_prepared(self, prepared: PreparedCompaction, tokens: int) -> bool:
+        """Compact with what was prepared, for a request of so many tokens; False where it cannot be used any more."""
+        async with self.locks.compaction:
+            measured = prepared.measured(self.view, tokens)
+            is_enough = measured.compaction.tokens_after < self.engine.get_status().threshold_tokens
+            if not is_enough or not self.view.starts_with(prepared.view):
+                return False
+            await self.drop_prepared()
+            done = await self.compact_or_keep(CompactionRequest("preflight", tokens), prepared)
+            return done is not None and done.changed
+
+    async def compact_at_once(self, tokens: int) -> None:
+        """Compact a request of so many tokens without waiting for what is being prepared."""
+        async with self.locks.compaction:
+            await self.drop_prepared()
+            await self.compact_or_keep(CompactionRequest("preflight", tokens))
 
     async def undo_compaction(self) -> bool:
         """Bring back the view from before the newest compaction; False when none is in effect."""

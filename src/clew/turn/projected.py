@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from clew.errors import StaleHistory
+from clew.errors import ClewError, StaleHistory, UnknownSession
 from clew.messages import (
     DialectName,
     GrowingHistory,
     Message,
     Tool,
     detect_dialect,
+    digest,
     with_pieces_of,
 )
-from clew.store import CommittedCompaction, ModelCall, NewSession, SearchScope, View
+from clew.store import CommittedCompaction, ModelCall, NewMessage, NewSession, SearchScope, View
 from clew.turn.conversation import Conversation
 from clew.turn.request import ModelTarget, TurnOptions, call_of
 from clew.turn.runtime import Runtime
@@ -42,6 +43,17 @@ class RecalledMessage:
     """The place that a search found."""
 
 
+@dataclass(frozen=True, slots=True)
+class TakenHistory:
+    """Which history a request was for: a reply is recorded only behind it."""
+
+    sync: int
+    """How often the whole history had been looked up: another lookup may have led to a branch."""
+    messages: int
+    last: bytes
+    """The digest of its last message."""
+
+
 class ProjectedConversation:
     """One conversation. Calls of it must not overlap: whoever shares it holds a lock."""
 
@@ -57,6 +69,7 @@ class ProjectedConversation:
         """The view whose messages are the caller's objects."""
         self._spelled: object = None
         """The spelling of the history that they are of."""
+        self._syncs = 0
         self._sent = 0
         """Messages in view at the last call: what the next usage is for."""
 
@@ -166,17 +179,39 @@ class ProjectedConversation:
             count += 1
         return count
 
-    async def record(self, items: Sequence[Any], usage: CanonicalUsage | None, call: ModelCall | None) -> bool:
-        """The reply to what was last shown, as items of the wire; False where the history has gone on without it."""
+    @property
+    def taken(self) -> TakenHistory | None:
+        """The history as it is known now; None where there is none."""
+        if self._history is None or self.session is None or not self._history.messages:
+            return None
+        messages = self._history.messages
+        return TakenHistory(self._syncs, len(messages), digest(messages[-1]))
+
+    async def record(
+        self,
+        items: Sequence[Any],
+        usage: CanonicalUsage | None,
+        call: ModelCall | None,
+        taken: TakenHistory | None = None,
+    ) -> bool:
+        """The reply to the request for the history `taken`, by default the known one, as items of the wire.
+
+        False where the history has gone on without it. Where it cannot be stored, it may be recorded again.
+        """
         history, session = self._history, self.session
-        if history is None or session is None or not items:
+        if history is None or session is None or not items or (taken or self.taken) != self.taken:
             return False
         conversation = await self._runtime.conversation(session)
         if conversation.view.next_seq != len(history.messages) or len(conversation.messages) != self._sent:
             return False
         if usage is not None:
             conversation.observe_usage(usage, self._sent, ())
-        await conversation.append(history.extend(items), call, is_next=True)
+        known = len(history.items)
+        try:
+            await conversation.append(_to_store(history, history.extend(items)), call, is_next=True)
+        except ClewError:
+            history.cut(known)
+            raise
         return True
 
     async def compact(self, focus: str | None = None) -> bool:
@@ -229,36 +264,51 @@ class ProjectedConversation:
         known = history.follow(items) if history is not None and history.dialect == dialect else None
         if known is None or self.session is None or history is None:
             return await self._sync(items, dialect)
-        conversation = await self._runtime.conversation(self.session)
+        try:
+            conversation = await self._runtime.conversation(self.session)
+        except UnknownSession:
+            return await self._sync(items, dialect)
         await conversation.settled()
         if conversation.view.next_seq != known:
             return await self._sync(items, dialect)
-        new = history.messages[known:]
-        if is_beside and new and not any(message["role"] == "assistant" for message in new):
+        new = _to_store(history, history.messages[known:])
+        if is_beside and new and not any(it.message["role"] == "assistant" for it in new):
             writing = conversation.append_beside(new)
-            conversation.writing = asyncio.create_task(self._keep(writing, self.session, list(history.messages)))
+            whole = _to_store(history, history.messages)
+            conversation.writing = asyncio.create_task(self._keep(writing, self.session, whole))
             return conversation
         try:
             await conversation.append(new, is_next=True)
-        except StaleHistory:  # another process has written to it
+        except (StaleHistory, UnknownSession):  # another process has written to it, or it was deleted
             return await self._sync(items, dialect)
         if conversation.session != self.session:
             self.session, self._shown = conversation.session, None
         return conversation
 
-    async def _keep(self, writing: asyncio.Task[None], session: str, messages: Sequence[Message]) -> None:
+    async def _keep(self, writing: asyncio.Task[None], session: str, messages: Sequence[NewMessage]) -> None:
         """Where others have written to the conversation meanwhile, what came is kept all the same: as a branch."""
         try:
             await writing
         except StaleHistory:
             await self._runtime.store.sync(messages, session=session, new=self._new, is_exact=True)
+        except UnknownSession:
+            await self._runtime.store.sync(messages, new=self._new, is_exact=True)
 
     async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
         """The first call, and one whose history is not the known one with more behind it."""
         history = GrowingHistory(dialect)
-        messages = history.extend(items)
-        synced = await self._runtime.store.sync(messages, session=self.session, new=self._new, is_exact=True)
+        messages = _to_store(history, history.extend(items))
+        try:
+            synced = await self._runtime.store.sync(messages, session=self.session, new=self._new, is_exact=True)
+        except UnknownSession:
+            # The conversation was deleted: what its host still sends begins a new one.
+            if self.session is None:
+                raise
+            await self._runtime.forget(self.session)
+            self.session = None
+            synced = await self._runtime.store.sync(messages, new=self._new, is_exact=True)
         self.is_branch = synced.is_branch
+        self._syncs += 1
         if self.session is not None and synced.session != self.session:
             await self._runtime.forget(self.session)
         self.session, self._history, self._shown = synced.session, history, None
@@ -282,3 +332,15 @@ class ProjectedConversation:
         if any(one is not other for one, other in zip(objects, view.messages, strict=True)):
             view.adopt(objects)
         self._shown, self._spelled = view.stored, history.spelling
+
+
+def _to_store(history: GrowingHistory, messages: Sequence[Message]) -> list[NewMessage]:
+    """Messages of a history with the wire items that they were read from, which the store keeps as they came."""
+    rows = []
+    for message in messages:
+        origin = history.origin_of(message)
+        if origin is None:
+            rows.append(NewMessage(message))
+        else:
+            rows.append(NewMessage(message, dialect=history.dialect, items=origin.items, part=origin.part))
+    return rows

@@ -68,15 +68,11 @@ class ModelTarget:
 
 @dataclass(frozen=True, slots=True)
 class HostCalls:
-    """How the main model is asked for a summary, where the host sends requests by itself.
-
-    Both take a text and max tokens, and raise `ProviderRefused`.
-    """
+    """How the main model is asked for a summary, where the host sends requests by itself."""
 
     in_conversation: Callable[[str, int], Awaitable[Reply]]
-    """The text becomes the last message, behind the newest request as it was sent."""
-    alone: Callable[[str, int], Awaitable[Reply]]
-    """The text is the only message."""
+    """Takes a text, which becomes the last message behind the newest request as it was sent, and max tokens. Raises
+    `ProviderRefused`."""
     view: View
     """That the newest request was made of, with what came since then."""
     shown: int
@@ -224,6 +220,9 @@ class RuntimeOptions:
     """False: no model writes summaries, the built-in summariser does."""
     main_summarizes: Callable[[], bool] = lambda: True
     """Whether the main model may be asked for one now, where none is configured for it or that one fails."""
+    models_ahead_only: bool = False
+    """A model is asked only by `Conversation.prepare_ahead`, and what it does not write is not kept. Whoever waits
+    for a compaction gets one of the built-in summariser: for hosts whose clients must not wait."""
     learnt: LearntLimits | None = None
     """Where limits that providers stated are kept; None: in the store."""
     lease_seconds: float = 120.0

@@ -128,9 +128,11 @@ class Runtime(TurnServices):
             # Asked for anew each time: windows are learnt, and caches grow cold.
             models = summary_models(conversation(), source, budget)
             count = counter_for(models[0].name if models else conversation().target.model).text
-            if not models:
+            is_by_model = self.options.models_ahead_only and conversation().preparer.asks_model
+            if not models and not is_by_model:
                 return await summarize_builtin(source, budget, count)
-            return await ModelSummarizer(models, count, sleep=self.options.sleep)(source, budget)
+            write = ModelSummarizer(models, count, sleep=self.options.sleep, falls_back=not is_by_model)
+            return await write(source, budget)
 
         async def ask(prompt: str, max_tokens: int) -> str:
             return await question_model(conversation()).complete(prompt, max_tokens)

@@ -32,13 +32,15 @@ def summary_models(conversation: Conversation, source: SummaryInput, budget: int
     The model that the config names for it, then the main one; the main one first where it is known to be cheaper,
     because the provider has the conversation in its cache.
     """
+    if not conversation.preparer.asks_model:
+        return []
     own, may_ask_main = _auxiliary(conversation), _may_ask_main(conversation)
     if own is None:
         return [_asked_in_conversation(conversation)] if may_ask_main else []
     if not may_ask_main:
         return [_asked_with_text(conversation, own)]
-    if not _is_cached(conversation):
-        return [_asked_with_text(conversation, own), _main_with_text(conversation)]
+    if conversation.host_calls is None and not _is_cached(conversation):
+        return [_asked_with_text(conversation, own), _asked_with_text(conversation, conversation.model)]
     writing = [_asked_with_text(conversation, own), _asked_in_conversation(conversation)]
     if writing[1].extension is not None and _main_is_cheaper(conversation, own, source, budget):
         writing.reverse()
@@ -48,9 +50,9 @@ def summary_models(conversation: Conversation, source: SummaryInput, budget: int
 def question_model(conversation: Conversation) -> SummaryModel:
     """Who answers a question about what was folded: the model that is configured for summaries, else the main one."""
     own = _auxiliary(conversation)
-    if own is None and not _may_ask_main(conversation):
+    if own is None and (conversation.target.provider is None or not _may_ask_main(conversation)):
         raise SummaryFailed("no model may be asked here", kind="auth")
-    return _main_with_text(conversation) if own is None else _asked_with_text(conversation, own)
+    return _asked_with_text(conversation, own or conversation.model)
 
 
 def _may_ask_main(conversation: Conversation) -> bool:
@@ -82,18 +84,6 @@ def _asked_with_text(conversation: Conversation, model: ServingModel) -> Summary
     return summary_model_of(target.sender, target.model, window.tokens, max_output=window.max_output, on_reply=on_reply)
 
 
-def _main_with_text(conversation: Conversation) -> SummaryModel:
-    model, calls = conversation.model, conversation.host_calls
-    if calls is None:
-        return _asked_with_text(conversation, model)
-    on_reply = _recorder(conversation, model.target, extends=False)
-
-    async def complete(prompt: str, max_tokens: int) -> str:
-        return await summary_text(calls.alone(prompt, max_tokens), max_tokens, on_reply)
-
-    return SummaryModel(model.target.model, complete, model.window.tokens, model.window.max_output)
-
-
 def _recorder(conversation: Conversation, target: ModelTarget, *, extends: bool) -> Callable[[Reply], None]:
     """What is done with each reply: its usage is kept with the conversation, and told."""
     services = conversation.services
@@ -123,7 +113,16 @@ def _recorder(conversation: Conversation, target: ModelTarget, *, extends: bool)
 
 
 def _asked_in_conversation(conversation: Conversation) -> SummaryModel:
-    return replace(_main_with_text(conversation), extension=_extension(conversation))
+    model, extension = conversation.model, _extension(conversation)
+    if conversation.host_calls is None:
+        return replace(_asked_with_text(conversation, model), extension=extension)
+
+    async def refuse(prompt: str, max_tokens: int) -> str:
+        # A host sends requests of its clients, and one more of the same shape; a text of a conversation is another.
+        del prompt, max_tokens
+        raise SummaryFailed("it is asked at the end of its conversation only", kind="window_too_small")
+
+    return SummaryModel(model.target.model, refuse, model.window.tokens, model.window.max_output, extension)
 
 
 def _extension(conversation: Conversation) -> ConversationExtension | None:
@@ -146,6 +145,7 @@ def _extension(conversation: Conversation) -> ConversationExtension | None:
         conversation.size.tokens - left_out,
         frozenset(seq for seq in view.seqs[:shown] if seq is not None),
         (text_of(prompt),) if prompt else (),
+        is_only_way=calls is not None,
     )
 
 

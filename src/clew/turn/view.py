@@ -7,7 +7,7 @@ a reload look at everything in view.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress, count
 from typing import Any
 
@@ -147,7 +147,7 @@ class ConversationView:
         self.messages = list(messages)
         self._count(known)
 
-    def counted(self, messages: Sequence[Message]) -> list[NewMessage]:
+    def counted(self, messages: Sequence[Message | NewMessage]) -> list[NewMessage]:
         """Messages to append, with their sizes. Each is an object of its own: sizes and regions are looked up by
         identity.
         """
@@ -155,10 +155,11 @@ class ConversationView:
         seen = {id(message) for message in self.messages[-_LOOK_BACK:]}
         counter = counter_for(self._model)
         rows: list[NewMessage] = []
-        for message in messages:
-            fresh: Message = message if id(message) not in seen else {**message}
-            seen.add(id(fresh))
-            rows.append(NewMessage(fresh, tokens=counter.message(fresh)))
+        for given in messages:
+            new = given if isinstance(given, NewMessage) else NewMessage(given)
+            message: Message = new.message if id(new.message) not in seen else {**new.message}
+            seen.add(id(message))
+            rows.append(replace(new, message=message, tokens=counter.message(message)))
         return rows
 
     def append(self, appended: AppendResult, rows: Sequence[NewMessage]) -> None:

@@ -41,6 +41,7 @@ ID is the one that `clew keys list` shows, or the beginning of it. What was reco
 under the key stays.
 """
 MODES = ("observe", "spill", "compact")
+HANDOFFS = ("model", "built-in")
 MAX_DAYS = 36_500
 MAX_DOLLARS = 1_000_000
 _MICROS = 1_000_000
@@ -52,6 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     create = verbs.add_parser("create", help="make a key, and show it once", epilog=CREATE_EPILOG)
     create.add_argument("owner", metavar="OWNER", help="who will use it: a name of your choice")
     create.add_argument("--mode", choices=MODES, metavar="MODE", help="observe, spill or compact; else the gateway's")
+    create.add_argument(
+        "--handoffs", choices=HANDOFFS, metavar="WRITER", help="model or built-in; else as the gateway is set"
+    )
     create.add_argument("--budget", type=parse_dollars, metavar="USD", help="how many dollars it may spend")
     create.add_argument("--expires", type=parse_days, metavar="DAYS", help="after how many days it ends")
     listing = verbs.add_parser("list", help="all keys, with what each has spent; not the keys themselves")
@@ -99,7 +103,7 @@ def _create(arguments: argparse.Namespace, location: StoreLocation, console: Con
 
     key = make_key()
     expires = datetime.now(UTC) + timedelta(days=arguments.expires) if arguments.expires else None
-    new = NewKey(arguments.owner, hash_key(key), arguments.mode, arguments.budget, expires)
+    new = NewKey(arguments.owner, hash_key(key), arguments.mode, arguments.budget, expires, arguments.handoffs)
 
     async def create() -> AccessKey:
         async with open_location(location) as store:
@@ -167,6 +171,7 @@ def key_json(key: AccessKey) -> dict[str, Any]:
         "owner": key.owner,
         "state": key_state(key),
         "mode": key.mode,
+        "handoffs": key.handoffs,
         "budget_usd": None if key.budget_micros is None else key.budget_micros / _MICROS,
         "spent_usd": key.spent_micros / _MICROS,
         "created": iso_time(key.created),

@@ -46,8 +46,14 @@ LIMITS = {
     "--total-per-minute": ("gateway.total_requests_per_minute", "requests of all callers in a minute (default: any)"),
     "--total-at-once": ("gateway.total_concurrent_requests", "requests of all at the same time (default: 1024)"),
 }
+HANDOFFS = {
+    "model": "Handoffs are written by each caller's own model, with its own credential and at its own cost "
+    "(--handoffs built-in: without a model).",
+    "built-in": "Handoffs are written without a model (--handoffs model: by each caller's own, at its own cost).",
+}
 SETTINGS = {
     **{flag: setting for flag, (setting, _) in LIMITS.items()},
+    "--handoffs": "gateway.handoffs",
     "--log": "gateway.log",
     "--otel": "gateway.otel",
 }
@@ -74,6 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for flag, (_, text) in LIMITS.items():
         parser.add_argument(flag, metavar="N", help=text)
+    parser.add_argument(
+        "--handoffs", choices=tuple(HANDOFFS), help="who writes them: the caller's own model, or Clew (default: model)"
+    )
     parser.add_argument("--log", choices=LOG_FORMATS, help="a line for each request on stderr (default: text)")
     parser.add_argument("--otel", action="store_true", default=None, help="send spans by OpenTelemetry")
     parser.add_argument(
@@ -193,12 +202,15 @@ def _tell(arguments: argparse.Namespace, config: LoadedConfig, address: str, ups
     many = {"workers": arguments.workers} if arguments.workers > 1 else {}
     if arguments.json:
         told = {"address": address, "upstream": upstream, "mode": arguments.mode, "store": store}
+        told["handoffs"] = config.settings.gateway.handoffs
         console.print_json({**told, **many})
     else:
         print_setups(setups_for(upstream), address, served_model(config.settings.model), console)
         console.print("\nOthers: clew serve --show all. Or nothing to paste: clew wrap -- COMMAND\n")
         by = f" by {arguments.workers} workers" if many else ""
         console.print(f"Listening at {address} ({arguments.mode}){by}, upstream {upstream}.")
+        if arguments.mode == "compact":
+            console.print(HANDOFFS[config.settings.gateway.handoffs])
         console.print(f"Conversations are kept in {store}. Ctrl-C stops.")
     console.out.flush()
 

@@ -27,7 +27,7 @@ from clew.providers.wires.http_provider import (
     status_in,
 )
 from clew.tokens import known_model
-from clew.usage import normalize_usage
+from clew.usage import CanonicalUsage, normalize_usage
 
 API_VERSION = "2023-06-01"
 MAX_OUTPUT_TOKENS = 32_000
@@ -243,13 +243,15 @@ class AnthropicReplyAccumulator(ReplyAccumulator):
         arguments = "".join(self._json.get(index, ()))
         return {**block, "input": _parse_arguments(arguments)} if arguments else block
 
+    def usage(self) -> CanonicalUsage | None:
+        return normalize_usage(self._usage, self._provider, "anthropic") if self._usage else None
+
     def reply(self, request: Request) -> Reply:
         message: Message = self.message() or {"role": "assistant", "content": ""}
-        usage = normalize_usage(self._usage, self._provider, "anthropic") if self._usage else None
         finish = _FINISHES.get(self._stop or "end_turn", "other")
         if finish == "stop" and message.get("tool_calls"):
             finish = "tool_calls"  # some servers of this wire forget it
-        return Reply(message, usage, finish, self._model or request.model)
+        return Reply(message, self.usage(), finish, self._model or request.model)
 
 
 def _parse_arguments(text: str) -> Any:

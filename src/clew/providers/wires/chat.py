@@ -41,7 +41,7 @@ from clew.providers.wires.http_provider import (
     refusal_pattern,
     status_in,
 )
-from clew.usage import normalize_usage
+from clew.usage import CanonicalUsage, normalize_usage
 
 REASONING_FIELDS = ("reasoning_content", "reasoning_details", "reasoning")
 """Every field under which a server of this wire gives reasoning."""
@@ -339,10 +339,12 @@ class ChatReplyAccumulator(ReplyAccumulator):
         message = self.message()
         return [] if message is None else [message]
 
+    def usage(self) -> CanonicalUsage | None:
+        return normalize_usage(self._usage, self._provider, "openai_chat") if self._usage else None
+
     def reply(self, request: Request) -> Reply:
         message = self.message() or {"role": "assistant", "content": ""}
-        usage = normalize_usage(self._usage, self._provider, "openai_chat") if self._usage else None
-        return Reply(message, usage, self._finish_reason(message), self._model or request.model)
+        return Reply(message, self.usage(), self._finish_reason(message), self._model or request.model)
 
     def _finish_reason(self, message: Message) -> FinishReason:
         if message.get("refusal"):

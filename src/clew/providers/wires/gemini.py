@@ -21,7 +21,7 @@ from clew.providers.wires.http_provider import (
     json_text,
     status_in,
 )
-from clew.usage import normalize_usage
+from clew.usage import CanonicalUsage, normalize_usage
 
 _FINISHES: dict[str, FinishReason] = {"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "refusal"}
 _ERROR_STATUSES = {
@@ -93,10 +93,12 @@ class GeminiReplyAccumulator(ReplyAccumulator):
         messages = read_conversation(self.items(), dialect="gemini").messages if self._parts else ()
         return messages[0] if messages else None
 
+    def usage(self) -> CanonicalUsage | None:
+        return normalize_usage(self._usage, self._provider or "google", "gemini") if self._usage else None
+
     def reply(self, request: Request) -> Reply:
         message: Message = self.message() or {"role": "assistant", "content": ""}
-        usage = normalize_usage(self._usage, self._provider or "google", "gemini") if self._usage else None
         finish = _FINISHES.get(self._finish or "STOP", "other")
         if finish == "stop" and message.get("tool_calls"):
             finish = "tool_calls"
-        return Reply(message, usage, finish, self._model or request.model)
+        return Reply(message, self.usage(), finish, self._model or request.model)

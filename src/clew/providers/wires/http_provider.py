@@ -31,6 +31,7 @@ from clew.providers.http.connection import (
     SseReader,
     StreamTooLong,
 )
+from clew.usage import CanonicalUsage
 
 _SHOWN_BODY_CHARS = 20_000
 _UNKNOWN_WORDS = (
@@ -105,6 +106,10 @@ class ReplyAccumulator(ABC):
     @abstractmethod
     def items(self) -> list[Any]:
         """The message so far, as the items in which a client of this wire sends it back."""
+
+    @abstractmethod
+    def usage(self) -> CanonicalUsage | None:
+        """The usage as far as it was stated, also by a reply that broke off; None where it was not."""
 
     @abstractmethod
     def reply(self, request: Request) -> Reply:

@@ -27,7 +27,7 @@ from clew.providers.wires.http_provider import (
     refusal_pattern,
     status_in,
 )
-from clew.usage import normalize_usage
+from clew.usage import CanonicalUsage, normalize_usage
 
 ENCRYPTED = "reasoning.encrypted_content"
 
@@ -176,11 +176,13 @@ class ResponsesReplyAccumulator(ReplyAccumulator):
         wire = self.items()
         return _join_messages(read_conversation(wire, dialect="responses").messages) if wire else None
 
+    def usage(self) -> CanonicalUsage | None:
+        stated = (self._end or {}).get("usage")
+        return normalize_usage(stated, self._provider, "responses") if stated else None
+
     def reply(self, request: Request) -> Reply:
         message: Message = self.message() or {"role": "assistant", "content": ""}
-        end = self._end or {}
-        usage = normalize_usage(end["usage"], self._provider, "responses") if end.get("usage") else None
-        return Reply(message, usage, _finish_reason(message, end), self._model or request.model)
+        return Reply(message, self.usage(), _finish_reason(message, self._end or {}), self._model or request.model)
 
 
 def _finish_reason(message: Message, end: Mapping[str, Any]) -> FinishReason:

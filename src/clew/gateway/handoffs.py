@@ -1,0 +1,261 @@
+"""Handoffs by the caller's own model, prepared in the background: nobody waits for one.
+
+The model is asked with one more request: the last one as it went to the upstream, byte for byte, and one more message.
+The provider then reads the conversation from the cache that it already has. What was prepared is stored with its
+conversation, for any process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import aiohttp
+from multidict import CIMultiDict
+
+from clew.engines import ContextCompressor
+from clew.errors import ClewError
+from clew.gateway.bodies import RequestBody, write_json
+from clew.gateway.callers import Caller, Callers
+from clew.gateway.clients import HANDOFFS_HEADER
+from clew.gateway.connections import where_it_failed
+from clew.gateway.conversations import OpenConversation, UpstreamRequest
+from clew.gateway.records import HANDOFF_WRITERS, GatewayExchange, HandoffWriter
+from clew.gateway.relay import ReplyReader
+from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, read_error
+from clew.messages import GrowingHistory
+from clew.providers import ErrorClass, ProviderRefused, Reply, classify_error
+from clew.store import AUXILIARY
+from clew.turn import (
+    Conversation,
+    HostCalls,
+    PreparedCompaction,
+    Runtime,
+    call_of,
+    prepared_from_plain,
+    prepared_to_plain,
+)
+from clew.usage import CanonicalUsage
+
+PREPARE_AT = 0.70 / 0.85
+"""Of the threshold: 70% of the window, or less where the client reserves room for output."""
+KEEP_AT = 0.40
+"""Of the window: from there on the last request is kept, so that a handoff can be asked for at any time."""
+REFUSED_SECONDS = 3_600.0
+"""So long a credential is not used again for what its provider refused."""
+_GREW = 0.05
+"""Of the window: by so much a conversation must have grown before its model is asked again."""
+_UNDER_WAY_SECONDS = 180.0
+"""So long another process is taken to be at it."""
+_ASK_SECONDS = 600.0
+_STATE = "handoff"
+# They name one request, and this is another one.
+_OF_ONE_REQUEST = ("idempotency-key", "x-request-id", "x-client-request-id")
+_TOO_LARGE = ("prompt_too_long", "payload_too_large", "output_cap_too_large")
+
+_log = logging.getLogger("clew.gateway")
+
+
+class Handoffs:
+    """Has handoffs written by the models that callers talk to. One for each gateway process."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        upstream: UpstreamServer,
+        callers: Callers,
+        writer: HandoffWriter = "model",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runtime = runtime
+        self._upstream = upstream
+        self._callers = callers
+        self._writer: HandoffWriter = writer
+        self._clock = clock
+        self._refused: dict[tuple[str, str], float] = {}
+        """Credentials and models, and until when they are not asked again."""
+        self._preparing: set[asyncio.Task[bool]] = set()
+        self._charging: set[asyncio.Task[bool]] = set()
+
+    def writer_for(self, headers: Mapping[str, str], caller: Caller) -> HandoffWriter:
+        """Who writes handoffs: as this request says, this caller's key, or the gateway, in this order."""
+        asked = headers.get(HANDOFFS_HEADER, "").strip().lower()
+        return next((writer for writer in HANDOFF_WRITERS if writer == asked), None) or caller.handoffs or self._writer
+
+    def is_by_model(self, exchange: GatewayExchange, conversation: Conversation) -> bool:
+        """Whether a model writes the handoff of a conversation, so that a fold may wait for it."""
+        request = exchange.request
+        # A client that sends its end otherwise each time begins a branch each time, with none of what was prepared.
+        if exchange.handoffs != "model" or request is None or conversation.view.unsettled:
+            return False
+        if self._runtime.options.auxiliary is not None:
+            return True
+        return (
+            conversation.engine.name == ContextCompressor.name
+            and self._runtime.options.settings.prompt_caching.extend_for_summaries
+            and request.wire.text_fields(request.body) is not None
+            and not self._is_refused(exchange.caller, request.model)
+        )
+
+    # -- preparing -----------------------------------------------------------------------------------------------------
+
+    def prepare_if_due(self, exchange: GatewayExchange) -> None:
+        """Keep what was sent, and begin to prepare where the window is filling. Called once a reply is recorded."""
+        opened, conversation = exchange.opened, exchange.conversation
+        if opened is None or conversation is None or exchange.mode != "compact":
+            return
+        tokens = conversation.size.tokens
+        is_wanted = self.is_by_model(exchange, conversation) and tokens >= KEEP_AT * conversation.window.tokens
+        opened.sent = exchange.sent if is_wanted else None
+        if opened.sent is not None and tokens >= PREPARE_AT * conversation.engine.get_status().threshold_tokens:
+            _start(self.prepare(opened), self._preparing)
+
+    async def prepare(self, opened: OpenConversation) -> bool:
+        """Have a handoff written now of a conversation as it was last sent, whatever its size; whether one is there.
+
+        False also where its model may not be asked, is being asked, or failed and the conversation has hardly grown.
+        """
+        sent, session = opened.sent, opened.view.session
+        if sent is None or session is None or opened.is_preparing:
+            return False
+        opened.is_preparing = True
+        opened.waiting += 1  # so that it stays open
+        try:
+            conversation = await self._runtime.conversation(session)
+            if conversation.session == opened.tried[0] and not self._has_grown(conversation, opened.tried[1]):
+                return False
+            return await self._prepare(opened, conversation, sent)
+        except ClewError as problem:
+            _log.error("a handoff could not be prepared: %s", where_it_failed(problem))
+            return False
+        finally:
+            opened.is_preparing = False
+            opened.waiting -= 1
+
+    async def _prepare(self, opened: OpenConversation, conversation: Conversation, sent: UpstreamRequest) -> bool:
+        store, session, tokens = self._runtime.store, conversation.session, conversation.size.tokens
+        opened.tried = (session, tokens)
+        known = (await store.state(session)).get(_STATE)
+        if isinstance(known, dict) and known["session"] == session:
+            if known["prepared"] is not None:
+                opened.tried = (session, conversation.window.tokens)
+                return prepared_from_plain(known["prepared"], conversation.view) is not None
+            if not self._has_grown(conversation, known["tokens"]) or time.time() < known["until"]:
+                return False
+        mark = {"session": session, "tokens": tokens, "until": time.time() + _UNDER_WAY_SECONDS, "prepared": None}
+        await store.set_state(session, {_STATE: mark})
+        asked = HostCalls(partial(self._ask, sent, conversation), sent.view, sent.shown)
+        conversation.host_calls = None if self._is_refused(sent.caller, sent.model) else asked
+        try:
+            prepared = await conversation.prepare_ahead()
+        except asyncio.CancelledError:
+            await conversation.preparer.cancel()
+            raise
+        finally:
+            conversation.host_calls = None
+        if conversation.session != session:
+            return False  # it was folded meanwhile
+        plain = None if prepared is None else prepared_to_plain(prepared)
+        await store.set_state(session, {_STATE: {**mark, "until": 0, "prepared": plain}})
+        if plain is not None:
+            opened.tried = (session, conversation.window.tokens)
+        return plain is not None
+
+    def _has_grown(self, conversation: Conversation, since: int) -> bool:
+        return conversation.size.tokens >= since + _GREW * conversation.window.tokens
+
+    async def ready(self, conversation: Conversation) -> PreparedCompaction | None:
+        """What was prepared for a conversation, in this process or another; None where nothing is, or not yet."""
+        known = (await self._runtime.store.state(conversation.session)).get(_STATE)
+        if not isinstance(known, dict) or known["session"] != conversation.session or known["prepared"] is None:
+            return None
+        return prepared_from_plain(known["prepared"], conversation.view)
+
+    async def settled(self) -> None:
+        """Wait until nothing is being prepared, and all is paid for."""
+        while under_way := self._preparing | self._charging:
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Stop whatever is being prepared."""
+        for task in self._preparing:
+            task.cancel()
+        await self.settled()
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    def _is_refused(self, caller: Caller, model: str) -> bool:
+        return self._clock() < self._refused.get((caller.credential_id, model), 0.0)
+
+    async def _ask(self, sent: UpstreamRequest, conversation: Conversation, instruction: str, max_tokens: int) -> Reply:
+        """The reply to what was sent with an instruction behind it, paid for by the caller; `ProviderRefused`."""
+        reader: ReplyReader | None = None
+        headers = CIMultiDict((name, it) for name, it in sent.headers.items() if name.lower() not in _OF_ONE_REQUEST)
+        body = extended_body(sent, instruction, max_tokens)
+        try:
+            async with asyncio.timeout(_ASK_SECONDS), self._upstream.open("POST", sent.url, headers, body) as response:
+                if response.status >= 400:
+                    raise await self._refusal(sent, response)
+                is_stream = "event-stream" in response.headers.get("Content-Type", "")
+                reader = ReplyReader(sent.path.wire, is_stream=is_stream)
+                async for chunk in response.content.iter_any():
+                    reader.feed(chunk)
+                reader.end()
+        except (UpstreamUnreachable, aiohttp.ClientError, TimeoutError) as error:
+            told = str(error) or type(error).__name__
+            raise ProviderRefused(self._upstream.host, ErrorClass("network"), told) from error
+        finally:
+            # Also where nobody waits for it any more: what came is paid for.
+            usage = None if reader is None else self._charge(sent, conversation, reader)
+        reply = reader.reply(sent.model)
+        if reply is None:
+            problem = reader.problem or "the reply did not come to its end"
+            raise ProviderRefused(self._upstream.host, ErrorClass("other"), problem)
+        return replace(reply, usage=usage)
+
+    async def _refusal(self, sent: UpstreamRequest, response: aiohttp.ClientResponse) -> ProviderRefused:
+        """What a refusal says; it is remembered, unless it is about the size of this request or the provider's own."""
+        words = (await read_error(response)).decode("utf-8", "replace")
+        fault = classify_error(response.status, words, self._upstream.host, headers=response.headers)
+        if response.status < 500 and fault.kind not in _TOO_LARGE:
+            self._refused[sent.caller.credential_id, sent.model] = self._clock() + REFUSED_SECONDS
+        return ProviderRefused(self._upstream.host, fault, words)
+
+    def _charge(self, sent: UpstreamRequest, conversation: Conversation, reader: ReplyReader) -> CanonicalUsage | None:
+        """Charge a reply, or what came of it, to the caller; the usage, which is estimated where none was stated."""
+        usage = reader.usage()
+        if usage is None and reader.has_content:
+            usage = CanonicalUsage(input_tokens=conversation.size.tokens, output_tokens=reader.output_tokens)
+        if usage is None:
+            return None
+        call = call_of(usage, conversation.target, AUXILIARY)
+        if not reader.is_complete:
+            conversation.pending_calls.append(call)  # that of a whole reply is recorded with its summary
+        _start(self._callers.add_spending(sent.caller, call.cost_micros or 0), self._charging)
+        return usage
+
+
+def _start(work: Coroutine[Any, Any, bool], among: set[asyncio.Task[bool]]) -> None:
+    task = asyncio.create_task(work)
+    among.add(task)
+    task.add_done_callback(among.discard)
+
+
+def extended_body(sent: UpstreamRequest, instruction: str, max_tokens: int) -> bytes:
+    """The body that was sent, with an instruction as one more message of the user.
+
+    Nothing else differs but the output cap and a forced tool call: with another setting a provider may take the
+    messages for new ones.
+    """
+    wire = sent.path.wire
+    request = wire.read(RequestBody(sent.body), sent.path)
+    assert request is not None  # it was read before it was sent
+    (item,) = GrowingHistory(wire.dialect).write([{"role": "user", "content": instruction}])
+    thinking, own = wire.thinking_tokens(request.body), request.max_output
+    cap = None if own is None else max(own, max_tokens + thinking)
+    return request.with_items([*request.items, write_json(item)], cap, wire.text_fields(request.body))

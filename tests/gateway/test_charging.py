@@ -1,0 +1,81 @@
+"""Every request that a provider is paid for is charged to its key and stored, whatever becomes of the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from clew.gateway import hash_key, make_key
+from clew.store import CallFilter, NewKey
+from clew.testing.gateway import GatewayFlow, gateway_with
+from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
+
+MODEL = "claude-sonnet-4-5"
+ENVIRON = {"CLEW_MODEL_API_KEY_ENV": "UPSTREAM_KEY", "UPSTREAM_KEY": "fake-key-of-the-upstream"}
+LONG = "many words of a reply that is paid for. " * 60
+ASKED = {"role": "user", "content": "a question of some length. " * 40}
+CHAT = {"model": MODEL, "messages": [ASKED]}
+ODD_CALLS = {"model": MODEL, "messages": [{**ASKED, "tool_calls": 5}]}
+SILENT = UpstreamAnswer(LONG, usage=None)
+STATED = UpstreamAnswer(LONG)
+CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
+    "a stream without usage": ("chat/completions", {**CHAT, "stream": True}, SILENT),
+    "a reply without usage": ("chat/completions", CHAT, SILENT),
+    "a stream that breaks off": ("chat/completions", {**CHAT, "stream": True}, StreamedAnswer(SILENT, cut_after=20)),
+    "previous_response_id": ("responses", {"model": MODEL, "input": "on", "previous_response_id": "r_1"}, STATED),
+    "a provider's conversation": ("responses", {"model": MODEL, "input": "on", "conversation": "c_1"}, STATED),
+    "a request that falls back": ("chat/completions", ODD_CALLS, STATED),
+    "an odd prompt": ("messages", {"model": MODEL, "system": 5, "max_tokens": 9, "messages": [ASKED]}, STATED),
+}
+
+
+async def key_of(flow: GatewayFlow) -> str:
+    key = make_key()
+    await flow.store.create_key(NewKey("ann", hash_key(key), budget_micros=1_000_000_000))
+    return key
+
+
+async def spent(flow: GatewayFlow) -> tuple[int, int]:
+    """What the key was charged, and what its owner's calls cost by the store."""
+    await flow.wait_for_recordings()
+    (key,) = await flow.store.list_keys()
+    (total,) = await flow.store.usage(which=CallFilter(owner="ann"))
+    return key.spent_micros, total.cost_micros
+
+
+@pytest.mark.parametrize("case", list(CASES))
+async def test_the_key_is_charged_what_the_store_has(tmp_path: Path, case: str) -> None:
+    path, body, answer = CASES[case]
+    async with gateway_with(Upstream(answer, answer), tmp_path, environ=ENVIRON, window=200_000) as flow:
+        headers = {"Authorization": f"Bearer {await key_of(flow)}"}
+        for _ in range(2):
+            async with aiohttp.ClientSession(headers=headers) as http:
+                try:
+                    async with http.post(f"{flow.base_url}/{path}", json=body) as response:
+                        await response.read()
+                except aiohttp.ClientPayloadError:
+                    assert case == "a stream that breaks off"
+        charged, stored = await spent(flow)
+        assert charged == stored > 0
+        (total,) = await flow.store.usage(which=CallFilter(owner="ann"))
+        assert total.calls == 2
+
+
+async def test_a_client_that_hangs_up_is_charged_for_what_came(tmp_path: Path) -> None:
+    upstream = Upstream(UpstreamAnswer(LONG), event_delay=0.02)
+    async with gateway_with(upstream, tmp_path, environ=ENVIRON, window=200_000) as flow:
+        headers = {"Authorization": f"Bearer {await key_of(flow)}"}
+        async with aiohttp.ClientSession(headers=headers) as http:
+            body = {**CHAT, "stream": True}
+            async with http.post(f"{flow.base_url}/chat/completions", json=body) as response:
+                await response.content.readany()
+                await response.content.readany()
+        async with asyncio.timeout(10):
+            while not (await spent(flow))[0]:  # noqa: ASYNC110 (nothing tells when the gateway has noticed)
+                await asyncio.sleep(0.01)
+        charged, stored = await spent(flow)
+        assert charged == stored
