@@ -113,10 +113,9 @@ class RequestFitting:
         whole = await without_handle(request, self._runtime.store, exchange.caller.owner)
         is_expanded, request = whole is not request, whole
         exchange.request = request
-        matched = self.conversations.find(self._key(exchange, request, headers), request)
-        exchange.opened = opened = matched.opened
-        opened.waiting += 1
-        async with opened.lock:
+        async with self.conversations.matched(self._key(exchange, request, headers), request) as matched:
+            exchange.opened = opened = matched.opened
+            opened.waiting += 1  # until the exchange ends
             target = replace(self._target(request.model), max_tokens=request.max_output)
             exchange.conversation = conversation = await opened.take(request, matched, target)
             self._watch_writing(exchange, conversation.writing)
@@ -155,7 +154,7 @@ class RequestFitting:
         if len(conversation.messages) < FEWEST_MESSAGES:
             return
         is_due, is_by_model = (
-            conversation.engine.should_compress(tokens),
+            conversation.is_due(tokens),
             self._handoffs.is_by_model(exchange, conversation),
         )
         must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
