@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 from clew.errors import StaleHistory, StoreError
 from clew.gateway.bodies import hashes_of, read_json, write_json
 from clew.gateway.callers import Caller
+from clew.gateway.connections import where_it_failed
 from clew.gateway.savings import direct_usage
 from clew.gateway.wires import WirePath, WireRequest
 from clew.store import ModelCall, NewSession, View
@@ -322,13 +323,19 @@ class OpenConversations:
                 continue
             if now - conversation.used_at > IDLE_SECONDS or total > MAX_OPEN_BYTES:
                 total -= conversation.request_bytes
-                await self.close(conversation)
+                try:
+                    await self._close(conversation)
+                except StoreError as problem:
+                    _log.error("a conversation is closed later: %s", where_it_failed(problem))
 
-    async def close(self, conversation: OpenConversation) -> None:
-        opened = self._open.get(conversation.key, [])
-        if conversation in opened:
-            opened.remove(conversation)
-        if not opened:
-            self._open.pop(conversation.key, None)
-        if conversation.view.session is not None:
-            await self._runtime.forget(conversation.view.session)
+    async def _close(self, conversation: OpenConversation) -> None:
+        """Close one; where what it cost cannot be stored, it stays open."""
+        async with conversation.lock:
+            if conversation.view.session is not None:
+                await self._runtime.forget(conversation.view.session)
+            opened = self._open.get(conversation.key, [])
+            if conversation in opened:
+                opened.remove(conversation)
+            if not opened:
+                self._open.pop(conversation.key, None)
+            conversation.changes += 1  # whoever waits for the lock looks for another one

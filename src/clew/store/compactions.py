@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from clew.errors import DamagedRow, InvalidArgument, LeaseLost, StaleView
-from clew.messages import Message
+from clew.messages import Message, without_cache_markers
 from clew.store import sessions
 from clew.store.base import (
     COMPRESSION,
@@ -275,7 +275,8 @@ def read_entry(row: tuple[Any, ...], bodies: Mapping[int, Any]) -> CompactionEnt
     written = {text: read_message(body) for text, body in bodies.items()}
     if wrong := next((read for read in written.values() if isinstance(read, RowDamage)), None):
         return wrong
-    messages = cast(dict[int, Message], written)
+    # Older databases have markers that the client has moved since: sent again, they would be too many.
+    messages = {text: without_cache_markers(cast(Message, read)) for text, read in written.items()}
     try:
         view = tuple(
             Rows(*map(int, item)) if isinstance(item, list) else WrittenMessage(messages[item["text"]], item["seq"])
