@@ -32,7 +32,7 @@ async def test_an_append_that_follows_stands_behind_it(tmp_path: Path) -> None:
         await receive(flow.runtime, SESSION, [user("one"), assistant("two")])
         conversation = await flow.runtime.conversation(SESSION)
         conversation.append_beside([user("three")])
-        await conversation.append([assistant("four")], is_next=True)
+        await conversation.append([assistant("four")], after=3)
         assert [text_of(message) for message in await flow.view()] == ["one", "two", "three", "four"]
 
 

@@ -7,13 +7,18 @@ nobody here knows pass untouched.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
+_Value = TypeVar("_Value")
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+# A pair, half of a pair (group 1), or any other escape, so that none is found inside another one.
+_ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\(u[dD][89a-fA-F]..)|\\.", re.DOTALL)
 
 
 class UnreadableBody(ValueError):  # noqa: N818 (reads as what it says)
@@ -32,11 +37,13 @@ class RequestBody:
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
         try:
-            self._fields = {name: bytes(value) for name, value in _FIELDS.decode(raw).items()}
-        except RecursionError as error:
-            raise NestedTooDeep(str(error)) from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UnreadableBody(str(error)) from error
+            self._fields = _fields_of(raw)
+        except UnreadableBody:
+            # A client that cuts a text inside an emoji writes half of it: valid JSON, which msgspec does not take.
+            whole = without_lone_surrogates(raw)
+            if whole == raw:
+                raise
+            self._fields = _fields_of(whole)
         self._values: dict[str, Any] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -76,6 +83,20 @@ class RequestBody:
         return b"{" + b",".join(write_json(name) + b":" + value for name, value in whole.items()) + b"}"
 
 
+def _fields_of(raw: bytes) -> dict[str, bytes]:
+    try:
+        return {name: bytes(value) for name, value in _FIELDS.decode(raw).items()}
+    except RecursionError as error:
+        raise NestedTooDeep(str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableBody(str(error)) from error
+
+
+def without_lone_surrogates(raw: bytes) -> bytes:
+    """JSON in which U+FFFD stands for each escaped half of a surrogate pair."""
+    return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], raw)
+
+
 def read_json(raw: bytes) -> Any:
     """A JSON value; raises `UnreadableBody`."""
     try:
@@ -90,6 +111,29 @@ def write_json(value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def bounded_cache(max_bytes: int) -> Callable[[Callable[..., _Value]], Callable[..., _Value]]:
+    """Keep the newest results of a function of bytes, while their arguments have no more bytes together."""
+
+    def decorate(read: Callable[..., _Value]) -> Callable[..., _Value]:
+        known: OrderedDict[tuple[bytes, ...], _Value] = OrderedDict()
+        kept_bytes = 0
+
+        def cached(*given: bytes) -> _Value:
+            nonlocal kept_bytes
+            if given in known:
+                known.move_to_end(given)
+                return known[given]
+            value = known[given] = read(*given)
+            kept_bytes += sum(map(len, given))
+            while kept_bytes > max_bytes:
+                kept_bytes -= sum(map(len, known.popitem(last=False)[0]))
+            return value
+
+        return cached
+
+    return decorate
 
 
 def join_items(items: Iterable[bytes]) -> bytes:

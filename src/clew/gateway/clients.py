@@ -40,7 +40,7 @@ CLIENTS = (
     ClientProgram("opencode", re.compile(r"(?i)\bopencode"), ("x-session-id", "x-session-affinity"), None, 0.70),
     ClientProgram("Gemini CLI", re.compile(r"(?i)\bgeminicli"), (), 1_048_576, 0.50),
     ClientProgram("Qwen Code", re.compile(r"(?i)\bqwencode"), (), 131_072, 0.70),
-    ClientProgram("pi", re.compile(r"(?i)\bpi(?:-coding-agent)?/"), (), None, 0.85),
+    ClientProgram("pi", re.compile(r"(?i)^pi \(|\bpi(?:-coding-agent)?/"), (), None, 0.85),
     ClientProgram("aider", re.compile(r"(?i)\baider"), ()),
 )
 UNKNOWN_CLIENT = ClientProgram("", re.compile(r"(?!)"), ("x-claude-code-session-id", "x-session-id", "session-id"))
@@ -109,5 +109,8 @@ _CODEX_KIND = re.compile(r'"request_kind"\s*:\s*"compact')
 
 
 def is_compaction_request(headers: Mapping[str, str]) -> bool:
-    """Whether a client says that it compacts by this request: Codex does, and leaves the tools out of it."""
+    """Whether a client says that it compacts by this request: Codex does, and leaves the tools out of it, and so does
+    Claude Code where it sends hints to gateways."""
+    if headers.get("x-claude-code-request-class", "").strip().lower() == "compaction":
+        return True
     return bool(_CODEX_KIND.search(headers.get("x-codex-turn-metadata", "")))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from multidict import CIMultiDict
 from clew.errors import StaleHistory, StoreError
 from clew.gateway.bodies import hashes_of, read_json, write_json
 from clew.gateway.callers import Caller
+from clew.gateway.connections import where_it_failed
 from clew.gateway.savings import direct_usage
 from clew.gateway.wires import WirePath, WireRequest
 from clew.store import ModelCall, NewSession, View
@@ -85,6 +87,8 @@ class OpenConversation:
     request_bytes: int = 0
     waiting: int = 0
     """Requests that have it, or wait for it."""
+    changes: int = 0
+    """How often its history was changed: a request that was matched before the last change is matched again."""
     hashes: list[int] = field(default_factory=list)
     """Of each item of the newest request. What is known behind them are replies, which the client may spell in its own
     way."""
@@ -127,6 +131,7 @@ class OpenConversation:
     async def take(self, request: WireRequest, matched: MatchedRequest, target: ModelTarget) -> Conversation:
         """Bring what is new in a request into the store."""
         items = matched.items
+        self.changes += 1
         conversation = await self.view.take(items, request.wire.dialect, target, is_beside=True)
         is_habit = sum(map(bool, self.rebuilds)) > 1
         conversation.view.unsettled = self.view.count_from(len(items) - max(self.rebuilds)) if is_habit else 0
@@ -201,6 +206,7 @@ class OpenConversation:
         taken: TakenHistory | None,
     ) -> bool:
         """The reply to the request for a history; whether it could be kept as such."""
+        self.changes += 1
         try:
             return await self.view.record(items, usage, call, taken)
         except StaleHistory:
@@ -216,6 +222,13 @@ class MatchedRequest:
     items: Sequence[Any]
     """Those that are known, as the objects that they are known by."""
     hashes: list[int]
+    changes: int
+    """Of the conversation, when it was matched."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the conversation is still as it was when the request was matched."""
+        return self.opened.changes == self.changes
 
 
 class OpenConversations:
@@ -239,7 +252,7 @@ class OpenConversations:
             items = candidate.read_items(request.items, count)
             if candidate.view.is_followed_by(items, request.wire.dialect):
                 candidate.note_rebuild(0)
-                return MatchedRequest(candidate, items, hashes)
+                return MatchedRequest(candidate, items, hashes, candidate.changes)
         new = NewSession(source="gateway", model=request.model, owner=key.owner, lineage=key.lineage)
         opened = OpenConversation(key, ProjectedConversation(self._runtime, new))
         if likely:
@@ -248,7 +261,29 @@ class OpenConversations:
             rebuilt = len(nearest.hashes) - same
             opened.note_rebuild(rebuilt if rebuilt <= _MOST_REBUILT else 0)
         self._open.setdefault(key, []).append(opened)
-        return MatchedRequest(opened, list(map(read_json, request.items)), hashes)
+        return MatchedRequest(opened, list(map(read_json, request.items)), hashes, opened.changes)
+
+    @asynccontextmanager
+    async def matched(self, key: ConversationKey, request: WireRequest) -> AsyncIterator[MatchedRequest]:
+        """The same with its lock held: matched again where another request changed it while the lock was waited for."""
+        while True:
+            matched = self.find(key, request)
+            opened = matched.opened
+            opened.waiting += 1
+            try:
+                async with opened.lock:
+                    if opened.view.session is None:
+                        # It is looked up in the store, which must have what others write to the same history.
+                        await self._written(key)
+                    if matched.is_current:
+                        yield matched
+                        return
+            finally:
+                opened.waiting -= 1
+
+    async def _written(self, key: ConversationKey) -> None:
+        for other in list(self._open.get(key, ())):
+            await other.view.written()
 
     def project(self, key: ConversationKey, items: Sequence[bytes]) -> list[bytes] | None:
         """What would be sent for these items, for counting them; None where that is the items themselves."""
@@ -288,13 +323,19 @@ class OpenConversations:
                 continue
             if now - conversation.used_at > IDLE_SECONDS or total > MAX_OPEN_BYTES:
                 total -= conversation.request_bytes
-                await self.close(conversation)
+                try:
+                    await self._close(conversation)
+                except StoreError as problem:
+                    _log.error("a conversation is closed later: %s", where_it_failed(problem))
 
-    async def close(self, conversation: OpenConversation) -> None:
-        opened = self._open.get(conversation.key, [])
-        if conversation in opened:
-            opened.remove(conversation)
-        if not opened:
-            self._open.pop(conversation.key, None)
-        if conversation.view.session is not None:
-            await self._runtime.forget(conversation.view.session)
+    async def _close(self, conversation: OpenConversation) -> None:
+        """Close one; where what it cost cannot be stored, it stays open."""
+        async with conversation.lock:
+            if conversation.view.session is not None:
+                await self._runtime.forget(conversation.view.session)
+            opened = self._open.get(conversation.key, [])
+            if conversation in opened:
+                opened.remove(conversation)
+            if not opened:
+                self._open.pop(conversation.key, None)
+            conversation.changes += 1  # whoever waits for the lock looks for another one

@@ -19,19 +19,21 @@ from multidict import CIMultiDict
 from clew.gateway.bodies import NestedTooDeep, RequestBody, UnreadableBody
 from clew.gateway.breakpoints import marked_items, marked_prompt, wants_breakpoints
 from clew.gateway.callers import Caller, Callers, Refusal
-from clew.gateway.clients import MODE_HEADER, client_of, told_prompt_tokens
+from clew.gateway.clients import MAX_CLIENT_BYTES, MODE_HEADER, client_of, told_prompt_tokens
 from clew.gateway.conversations import OpenConversations, UpstreamRequest
-from clew.gateway.fitting import CannotShrink, RequestFitting, fall_back
-from clew.gateway.handles import asks_for_handle, handle_events, handle_reply
+from clew.gateway.fitting import CannotShrink, RequestFitting, fall_back, or_fall_back
+from clew.gateway.handles import HistoryHandle, asks_for_handle, handle_events, handle_reply
 from clew.gateway.handoffs import Handoffs
 from clew.gateway.recording import ReplyRecording
 from clew.gateway.records import MODES, ExchangeRecord, GatewayExchange, HandoffWriter, Mode
 from clew.gateway.relay import PING_SECONDS, ClientResponse, ReplyReader, UsageTeller
 from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, headers_back, passed_headers, read_error
-from clew.gateway.wires import WirePath, WireRequest
+from clew.gateway.wires import MAX_MODEL_CHARS, WirePath
 from clew.providers import classify_error
 from clew.turn import ModelTarget, Runtime, is_overflow, largest_parts
 
+MAX_HELD_BYTES = 1024 * 1024
+"""Of events at the beginning of a stream, which are held until it is clear that they are no refusal."""
 _log = logging.getLogger("clew.gateway")
 
 
@@ -75,13 +77,15 @@ class Exchanges:
         exchange = GatewayExchange(http, path, caller, raw, client_of(headers), mode, writer)
         try:
             if path.action == "count":
-                return await self._count(exchange, headers)
+                self._read(exchange)
+                response = ClientResponse(http, path.wire, is_stream=False)
+                return await self._send(exchange, response, await self._counted(exchange, headers))
             is_stream = self._read(exchange)
             response = ClientResponse(http, path.wire, is_stream=is_stream, ping_seconds=self._ping_seconds)
             if path.action == "compact":
                 return await self._send(exchange, response, None)
-            if exchange.request is not None and exchange.mode != "observe" and asks_for_handle(exchange.request):
-                return await self._give_handle(exchange, exchange.request, response, headers)
+            if (handle := await self._handle(exchange, headers, response)) is not None:
+                return await self._give_handle(exchange, handle, response)
             return await self._send(exchange, response, await self._fitted(exchange, headers, response))
         finally:
             if exchange.opened is not None:
@@ -104,7 +108,7 @@ class Exchanges:
         """Read the request as far as needed; whether its reply is a stream. What cannot be read passes."""
         try:
             body = RequestBody(exchange.raw)
-            exchange.model = exchange.path.model or body.text("model")
+            exchange.model = (exchange.path.model or body.text("model"))[:MAX_MODEL_CHARS]
             exchange.request = exchange.path.wire.read(body, exchange.path)
         except NestedTooDeep:
             exchange.status = 400
@@ -112,6 +116,9 @@ class Exchanges:
         except UnreadableBody:
             exchange.request = None
             return False
+        except Exception as problem:
+            fall_back(exchange, problem)
+            return b'"stream":true' in exchange.raw.replace(b" ", b"")
         if exchange.request is None:
             return body.field("stream") == b"true"
         return exchange.request.is_streamed
@@ -120,37 +127,40 @@ class Exchanges:
         self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
     ) -> Sequence[bytes] | None:
         """The items to send in place of those that came; None where the client's bytes go on."""
-        try:
-            return await self._fitting.fit(exchange, headers, response)
-        except Exception as problem:
-            # The outermost door of what is done before the upstream is asked: the client's request comes first.
-            fall_back(exchange, problem)
+        return await or_fall_back(exchange, self._fitting.fit(exchange, headers, response))
+
+    async def _counted(self, exchange: GatewayExchange, headers: Mapping[str, str]) -> Sequence[bytes] | None:
+        """The items to count, so that the answer agrees with the usage that the client is told."""
+        if exchange.request is None or exchange.mode == "observe":
             return None
+        return await or_fall_back(exchange, self._fitting.count(exchange, exchange.request, headers))
+
+    async def _handle(
+        self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
+    ) -> HistoryHandle | None:
+        """A handle for the conversation, which is folded now; None where the client asks for none, or that fails."""
+        request = exchange.request
+        if request is None or exchange.mode == "observe" or not asks_for_handle(request):
+            return None
+        asked = replace(request, items=request.items[:-1])
+        folded = self._fitting.fold_for_handle(exchange, asked, headers)
+        handle = await or_fall_back(exchange, response.waiting_for(folded))
+        exchange.request = request if handle is None else asked
+        return handle
 
     async def _give_handle(
-        self, exchange: GatewayExchange, request: WireRequest, response: ClientResponse, headers: Mapping[str, str]
+        self, exchange: GatewayExchange, handle: HistoryHandle, response: ClientResponse
     ) -> web.StreamResponse:
-        """Fold the conversation now, and give the client a handle for it."""
-        exchange.request = request = replace(request, items=request.items[:-1])
-        handle = await response.waiting_for(self._fitting.fold_for_handle(exchange, request, headers))
-        assert exchange.conversation is not None
-        reply = handle_reply(handle, request.model, exchange.conversation.size.tokens)
+        """Answer with a handle for the conversation, and nothing else."""
+        assert exchange.conversation is not None and exchange.request is not None
+        reply = handle_reply(handle, exchange.request.model, exchange.conversation.size.tokens)
         exchange.status, exchange.is_folded = 200, True
-        if not request.is_streamed:
+        if not response.is_stream:
             return web.json_response(reply)
         await response.begin(200, CIMultiDict({"Content-Type": "text/event-stream"}))
         for event in handle_events(reply):
             await response.write(event)
         return await response.end()
-
-    async def _count(self, exchange: GatewayExchange, headers: Mapping[str, str]) -> web.StreamResponse:
-        """Count what would be sent, so that the answer agrees with the usage that the client is told."""
-        self._read(exchange)
-        request, response = exchange.request, ClientResponse(exchange.http, exchange.path.wire, is_stream=False)
-        items = None
-        if request is not None and exchange.mode != "observe":
-            items = await self._fitting.count(exchange, request, headers)
-        return await self._send(exchange, response, items)
 
     # -- the upstream --------------------------------------------------------------------------------------------------
 
@@ -162,8 +172,8 @@ class Exchanges:
         headers = passed_headers(http.headers, caller.withhold)
         headers.update(caller.credential)
         url = self._upstream.url(http.path, caller.query(http.rel_url.raw_query_string))
-        max_output = None
         while True:
+            max_output = exchange.recovery.max_tokens if exchange.recovery else None
             body = self._body(exchange, items, max_output)
             try:
                 async with self._upstream.open(http.method, url, headers, body) as reply:
@@ -181,12 +191,14 @@ class Exchanges:
                 exchange.status = 502
                 return await response.fail(502, str(problem))
             words = text.decode("utf-8", "replace")
-            fault = classify_error(status, words, self._upstream.host, headers=answer_headers)
+            fault = classify_error(status, words, self._upstream.host, headers=answer_headers, request=exchange.raw)
             try:
                 items = await self._fitting.make_smaller(exchange, fault, words if status == 400 else "", response)
             except CannotShrink:
                 return await self._refuse(exchange, response, status, text, answer_headers)
-            max_output = exchange.recovery.max_tokens if exchange.recovery else None
+            except Exception as problem:
+                fall_back(exchange, problem)
+                return await self._refuse(exchange, response, status, text, answer_headers)
 
     def _keep_sent(self, exchange: GatewayExchange, url: str, headers: CIMultiDict[str], body: bytes) -> None:
         """Keep with the exchange what went on, so that a handoff can be asked for behind it."""
@@ -202,15 +214,18 @@ class Exchanges:
         shown = request.items if items is None else items
         if self._adds_breakpoints and exchange.mode != "observe" and wants_breakpoints(request):
             return request.with_items(marked_items(shown), max_output, marked_prompt(request))
-        return exchange.raw if items is None and max_output is None else request.with_items(shown, max_output)
+        is_same = items is None and max_output in (None, request.max_output)
+        return exchange.raw if is_same else request.with_items(shown, max_output)
 
     async def _refuse(
         self, exchange: GatewayExchange, response: ClientResponse, status: int, text: bytes, headers: CIMultiDict[str]
     ) -> web.StreamResponse:
         """Pass a refusal on as it came; one that we could not recover from says what cannot be made smaller."""
-        fault = classify_error(status, text.decode("utf-8", "replace"), self._upstream.host, headers=headers)
+        words = text.decode("utf-8", "replace")
+        fault = classify_error(status, words, self._upstream.host, headers=headers, request=exchange.raw)
         recovery, conversation = exchange.recovery, exchange.conversation
-        if recovery is not None and conversation is not None and recovery.tried and is_overflow(fault):
+        is_tried = recovery is not None and recovery.tried and not recovery.has_failed
+        if is_tried and recovery is not None and conversation is not None and is_overflow(fault):
             large = ", ".join(largest_parts(conversation, recovery.options))
             exchange.status = 400
             return await response.fail(400, f"Clew could not make this request small enough. It has: {large}.")
@@ -238,9 +253,9 @@ class Exchanges:
                 reader.feed(chunk)
                 if holds:
                     held += chunk
-                    if reader.problem and self._is_overflow(reader.problem):
+                    if reader.problem and self._is_overflow(exchange, reader.problem):
                         return reader.problem
-                    if not reader.has_content and not reader.problem:
+                    if not reader.has_content and not reader.problem and len(held) < MAX_HELD_BYTES:
                         continue
                     chunk, holds = bytes(held), False
                     await response.begin(reply.status, headers)
@@ -261,7 +276,7 @@ class Exchanges:
             raise
         reader.end()
         if holds:
-            if reader.problem and self._is_overflow(reader.problem):
+            if reader.problem and self._is_overflow(exchange, reader.problem):
                 return reader.problem
             await response.begin(reply.status, headers)
             await response.write(teller.feed(bytes(held)) if teller else bytes(held))
@@ -276,14 +291,14 @@ class Exchanges:
         if exchange.mode == "observe" or conversation is None:
             return None
         window, size, client = conversation.window.tokens, len(exchange.raw), exchange.client
-        if told_prompt_tokens(client, window, window, size) == window:
+        if size <= MAX_CLIENT_BYTES and told_prompt_tokens(client, window, window, size) == window:
             return None  # nothing that fits the window is told otherwise
         return UsageTeller(
             exchange.path.wire, lambda real: told_prompt_tokens(client, window, real, size), is_stream=is_stream
         )
 
-    def _is_overflow(self, text: str) -> bool:
-        return is_overflow(classify_error(400, text, self._upstream.host))
+    def _is_overflow(self, exchange: GatewayExchange, text: str) -> bool:
+        return is_overflow(classify_error(400, text, self._upstream.host, request=exchange.raw))
 
     async def _finish(self, exchange: GatewayExchange, response: ClientResponse) -> web.StreamResponse:
         finished = await response.end()

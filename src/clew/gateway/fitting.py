@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from clew.errors import ClewError
 from clew.gateway.clients import is_compaction_request, session_named
@@ -30,6 +31,15 @@ from clew.turn import Conversation, ModelTarget, Recovery, Runtime, TurnOptions,
 FEWEST_MESSAGES = 4
 """A conversation with fewer is not compacted."""
 
+LONG_WINDOW_BETA = "context-1m"
+"""In the beta header of Anthropic's wire: the client has the long window of a model."""
+LONG_WINDOW = 1_000_000
+_MAX_OUTPUT_LIMITS = 1_000
+_LEAST_MARGIN = 256
+"""Tokens that our count of a prompt may be too low by."""
+_LEAST_OUTPUT = 1_024
+"""Where less room is left, the client's own figure is sent: the upstream's refusal makes the conversation smaller."""
+_Value = TypeVar("_Value")
 _log = logging.getLogger("clew.gateway")
 
 
@@ -49,6 +59,8 @@ class RequestFitting:
         self._handoffs = handoffs
         self._binding: set[tuple[str, str]] = set()
         """Owners and models that were found to bind thinking."""
+        self._output_limits: dict[tuple[str, str], tuple[int | None, int | None]] = {}
+        """By owner and model: the window that the upstream counts output into, and the most output it allows."""
 
     async def fit(
         self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
@@ -102,6 +114,10 @@ class RequestFitting:
             self._binding.add((exchange.caller.owner, request.model))
         elif not await response.waiting_for(recovery.make_smaller(fault)):
             raise CannotShrink
+        if fault.kind == "output_cap_too_large" and (fault.limit or fault.output_cap):
+            if len(self._output_limits) >= _MAX_OUTPUT_LIMITS:
+                self._output_limits.clear()
+            self._output_limits[exchange.caller.owner, request.model] = (fault.limit, fault.output_cap)
         async with opened.lock:
             return await self._shown(exchange, request, opened, conversation)
 
@@ -113,11 +129,10 @@ class RequestFitting:
         whole = await without_handle(request, self._runtime.store, exchange.caller.owner)
         is_expanded, request = whole is not request, whole
         exchange.request = request
-        matched = self.conversations.find(self._key(exchange, request, headers), request)
-        exchange.opened = opened = matched.opened
-        opened.waiting += 1
-        async with opened.lock:
-            target = replace(self._target(request.model), max_tokens=request.max_output)
+        async with self.conversations.matched(self._key(exchange, request, headers), request) as matched:
+            exchange.opened = opened = matched.opened
+            opened.waiting += 1  # until the exchange ends
+            target = self._target_of(exchange, request, headers)
             exchange.conversation = conversation = await opened.take(request, matched, target)
             self._watch_writing(exchange, conversation.writing)
             exchange.taken = opened.view.taken
@@ -127,8 +142,29 @@ class RequestFitting:
                 await bound_newest(conversation)
             else:
                 await self._fold_if_due(exchange, request, conversation)
+                self._lower_output(exchange, conversation)
             shown = await self._shown(exchange, request, opened, conversation)
             return list(request.items) if shown is None and is_expanded else shown
+
+    def _target_of(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ModelTarget:
+        """The model of a request, with the window that its headers ask for."""
+        target = self._target(request.model)
+        if LONG_WINDOW_BETA in headers.get("anthropic-beta", "") and target.endpoint is None:
+            target = replace(target, endpoint={"context_length": LONG_WINDOW})
+        return replace(target, max_tokens=request.max_output, account=exchange.caller.owner)
+
+    def _lower_output(self, exchange: GatewayExchange, conversation: Conversation) -> None:
+        """Ask for less output at once, where the upstream has refused as much before."""
+        recovery = exchange.recovery
+        known = self._output_limits.get((exchange.caller.owner, conversation.target.model))
+        if recovery is None or recovery.max_tokens is None or known is None:
+            return
+        window, most = known
+        prompt = conversation.size.tokens
+        room = recovery.max_tokens if window is None else window - prompt - max(_LEAST_MARGIN, prompt // 32)
+        cap = min(recovery.max_tokens, room, most or room)
+        if _LEAST_OUTPUT <= cap < recovery.max_tokens:
+            recovery.max_tokens = cap
 
     def _watch_writing(self, exchange: GatewayExchange, writing: asyncio.Task[None] | None) -> None:
         """Tell where what came could not be kept; it comes again with the next request."""
@@ -155,7 +191,7 @@ class RequestFitting:
         if len(conversation.messages) < FEWEST_MESSAGES:
             return
         is_due, is_by_model = (
-            conversation.engine.should_compress(tokens),
+            conversation.is_due(tokens),
             self._handoffs.is_by_model(exchange, conversation),
         )
         must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
@@ -198,6 +234,16 @@ class RequestFitting:
 
 class CannotShrink(Exception):  # noqa: N818 (reads as what it says)
     """A request that was refused cannot be made smaller, or is no conversation: the refusal passes to the client."""
+
+
+async def or_fall_back(exchange: GatewayExchange, work: Awaitable[_Value]) -> _Value | None:
+    """The result of what is done before the upstream is asked; None where it fails, and the client's bytes go on."""
+    try:
+        return await work
+    except Exception as problem:
+        # The outermost door: the client's request comes first, whatever is wrong here.
+        fall_back(exchange, problem)
+        return None
 
 
 def fall_back(exchange: GatewayExchange, problem: Exception) -> None:

@@ -22,7 +22,7 @@ from clew.usage import CanonicalUsage
 PING_SECONDS = 10.0
 """Between two signs of life while a request waits for a compaction."""
 MAX_READ_BYTES = 64 * 1024 * 1024
-"""Of a reply that is not streamed: a longer one passes and is not recorded."""
+"""Of a reply: a longer one passes and is not recorded."""
 CHARS_PER_TOKEN = 4
 """Where nobody states the usage of a request that cannot be counted."""
 _NOT_READABLE = (ErrorInReply, ConnectionFailed, EventTooLong, ValueError)
@@ -36,13 +36,17 @@ class ReplyReader:
     def __init__(self, wire: GatewayWire, *, is_stream: bool) -> None:
         self._accumulator = wire.accumulator()
         self._events = SseReader() if is_stream else None
+        self._wire = wire
         self._body = bytearray()
+        self._came = 0
+        self._before: tuple[CanonicalUsage | None, int] = (None, 0)
+        """The usage and the characters of what was read and forgotten."""
         self.problem = ""
         """Why it is not read to the end: the error that came inside it, or what was no event."""
 
     @property
     def has_content(self) -> bool:
-        return self._accumulator.content_chars > 0 or self._accumulator.is_complete
+        return self._before[1] > 0 or self._accumulator.content_chars > 0 or self._accumulator.is_complete
 
     @property
     def is_at_end(self) -> bool:
@@ -51,9 +55,14 @@ class ReplyReader:
     def feed(self, chunk: bytes) -> None:
         if self.problem:
             return
+        self._came += len(chunk)
+        if self._came > MAX_READ_BYTES:
+            self._before = self._accumulator.usage(), self._accumulator.content_chars or self._came
+            self._accumulator, self._body = self._wire.accumulator(), bytearray()
+            self.problem = f"a reply of more than {MAX_READ_BYTES:,} bytes"
+            return
         if self._events is None:
-            if len(self._body) <= MAX_READ_BYTES:
-                self._body += chunk
+            self._body += chunk
             return
         self._guard(lambda events=self._events: self._add_events(events.feed(chunk)))
 
@@ -74,7 +83,7 @@ class ReplyReader:
 
         None where none was stated.
         """
-        stated = self._accumulator.usage()
+        stated = self._before[0] or self._accumulator.usage()
         if stated is None or self.is_complete:
             return stated
         return replace(stated, output_tokens=max(stated.output_tokens, self.output_tokens))
@@ -82,7 +91,7 @@ class ReplyReader:
     @property
     def output_tokens(self) -> int:
         """An estimate of the output that came."""
-        return self._accumulator.content_chars // CHARS_PER_TOKEN
+        return (self._before[1] + self._accumulator.content_chars) // CHARS_PER_TOKEN
 
     def reply(self, model: str) -> Reply | None:
         """The reply; None where it did not come to its end."""

@@ -23,7 +23,7 @@ _EMPTY = {"type": "text", "text": "[thinking that was left out]"}
 
 def binds_thinking(model: str) -> bool:
     """Whether a model takes thinking back only behind what it was thought behind."""
-    found = _MODEL.search(model)
+    found = _MODEL.search(model[:200])
     return found is not None and (int(found[1]), int(found[2])) >= _FIRST_BINDING
 
 

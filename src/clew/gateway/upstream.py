@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -193,10 +193,11 @@ def headers_back(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
 
 
 async def read_error(response: aiohttp.ClientResponse) -> bytes:
-    """The body of a refusal, as far as anybody reads one."""
+    """The body of a refusal, as far as anybody reads one, or as far as it came."""
     body = bytearray()
-    while len(body) < MAX_ERROR_BYTES and (chunk := await response.content.readany()):
-        body += chunk
+    with suppress(aiohttp.ClientError, TimeoutError):
+        while len(body) < MAX_ERROR_BYTES and (chunk := await response.content.readany()):
+            body += chunk
     return bytes(body)
 
 

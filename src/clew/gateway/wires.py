@@ -10,10 +10,9 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
-from clew.gateway.bodies import RequestBody, join_items, read_json, write_json
+from clew.gateway.bodies import RequestBody, bounded_cache, join_items, read_json, write_json
 from clew.messages import DialectName, Message, Tool, plain_system, text_of
 from clew.providers import (
     AnthropicReplyAccumulator,
@@ -23,6 +22,10 @@ from clew.providers import (
     ResponsesReplyAccumulator,
 )
 
+MAX_MODEL_CHARS = 200
+"""A longer name is no model's, and nothing is looked up for it."""
+MAX_ITEMS = 50_000
+"""A longer history is not read: the largest real ones have some thousands."""
 _PROMPT_ROLES = ("system", "developer")
 _ROLE = re.compile(rb'"role"\s*:\s*"(\w+)"')
 _GOOGLE_STATUS = {
@@ -34,6 +37,8 @@ _GOOGLE_STATUS = {
     502: "UNAVAILABLE",
     503: "UNAVAILABLE",
 }
+_CACHED_BYTES = 4 * 1024 * 1024
+"""Of prompts, and of lists of tools, that are kept read: each takes about eleven times as much."""
 Change = Callable[[int], int]
 """From the tokens of a prompt as the upstream told them to those that the client is told."""
 
@@ -55,7 +60,7 @@ class WireRequest:
     @property
     def prompt(self) -> Message | None:
         """Everything that stands before the history, as one message, for its size."""
-        return _prompt_of(self.body.field(self.wire.system_field), tuple(self.lead))
+        return _prompt_of(self.body.field(self.wire.system_field), *self.lead)
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -101,11 +106,11 @@ class GatewayWire(ABC):
 
     def read(self, body: RequestBody, path: WirePath) -> WireRequest | None:
         """The request; None where its history is not in it, or is nothing that can be read."""
+        model = path.model or body.text("model")
         listed = body.items(self.list_field)
-        if listed is None:
+        if listed is None or len(listed) > MAX_ITEMS or len(model) > MAX_MODEL_CHARS:
             return None
         count = next((at for at, item in enumerate(listed) if not _is_prompt(item)), len(listed))
-        model = path.model or body.text("model")
         lead, items = listed[:count], listed[count:]
         return WireRequest(self, body, model, lead, items, self._is_streamed(body, path), self._cap(body))
 
@@ -178,7 +183,8 @@ class ResponsesWire(GatewayWire):
             return None  # the provider has the history
         if body.field("input")[:1] == b'"':
             item = write_json({"role": "user", "content": body.text("input")})
-            return WireRequest(self, body, body.text("model"), (), (item,), self._is_streamed(body, path), None)
+            model = body.text("model")[:MAX_MODEL_CHARS]
+            return WireRequest(self, body, model, (), (item,), self._is_streamed(body, path), None)
         return super().read(body, path)
 
     def error(self, status: int, message: str) -> dict[str, Any]:
@@ -348,8 +354,8 @@ def _is_prompt(item: bytes) -> bool:
     return isinstance(value, dict) and value.get("role") in _PROMPT_ROLES
 
 
-@lru_cache(maxsize=256)
-def _prompt_of(system: bytes, lead: tuple[bytes, ...]) -> Message | None:
+@bounded_cache(_CACHED_BYTES)
+def _prompt_of(system: bytes, *lead: bytes) -> Message | None:
     values = [read_json(item).get("content") for item in lead]
     if system:
         values.insert(0, _system_text(read_json(system)))
@@ -361,7 +367,7 @@ def _system_text(value: Any) -> Any:
     return value.get("parts") if isinstance(value, Mapping) else value  # Gemini's is a content
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(_CACHED_BYTES)
 def _tools_of(tools: bytes) -> Sequence[Tool]:
     value = read_json(tools) if tools else []
     return tuple(tool for tool in value if isinstance(tool, dict)) if isinstance(value, list) else ()

@@ -135,6 +135,8 @@ class View:
     """The number of each message; None where a compaction wrote it for no single row."""
     written: frozenset[int] = frozenset()
     """Indexes of the messages that a compaction wrote."""
+    undone_tokens: int = 0
+    """Where the newest compaction was undone: the size of the request that it was made for."""
 
     def items_for(self, messages: Sequence[Message]) -> tuple[ViewItem, ...]:
         """A new list of messages as view items: an object of this view becomes a reference, any other is written."""

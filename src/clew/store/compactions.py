@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from clew.errors import DamagedRow, InvalidArgument, LeaseLost, StaleView
-from clew.messages import Message
+from clew.messages import Message, without_cache_markers
 from clew.store import sessions
 from clew.store.base import (
     COMPRESSION,
@@ -37,7 +37,7 @@ from clew.store.database import (
     read_json,
 )
 from clew.store.history import base_in_effect, end_of, rows_between, segments_of
-from clew.store.nodes import NodePublication, publish
+from clew.store.nodes import NodePublication, inherit, publish
 from clew.store.rows import (
     body_of,
     damaged_message,
@@ -63,6 +63,8 @@ _ENTRY = (
     "SELECT e.id, s.name, e.conversation, e.at, e.previous, e.until, e.view, e.summary, e.account"
     " FROM entries e JOIN sessions s ON s.id = e.session"
 )
+
+_NEWEST_ENTRY = "SELECT kind, previous FROM entries WHERE conversation = ? ORDER BY id DESC LIMIT 1"
 
 # A lease taken in the future: the clock was set back since, and the lease would last too long.
 _IS_FREE = "leases.expires <= excluded.taken OR leases.taken > excluded.taken OR leases.holder = excluded.holder"
@@ -94,6 +96,11 @@ def load_view(name: str, owner: str | None = None, keep_damaged: bool = False) -
     return (yield from _view_of(found, base, stop, keep_damaged))
 
 
+def base_of(name: str, owner: str | None = None) -> Steps[int | None]:
+    """The id of the compaction in effect in a session's conversation."""
+    return (yield from base_in_effect((yield from sessions.find(name, owner))))
+
+
 def commit(request: CompactionCommit, now: int) -> Steps[Session]:
     """End a session with a compaction and open its continuation, which is returned.
 
@@ -109,6 +116,8 @@ def commit(request: CompactionCommit, now: int) -> Steps[Session]:
     written = yield from _write_entry(found, continuation, entry, now)
     if request.nodes is not None:
         yield from publish(found, written, entry, request.nodes, now)
+    elif entry.base is not None and entry.summary is None:
+        yield from inherit(found, written, entry)
     for call in request.calls:
         yield from record_call(continuation.key, call, now, None)
     return continuation.session
@@ -176,7 +185,21 @@ def _view_of(found: SessionRow, base: int | None, stop: int, keep_damaged: bool)
                     raise damaged_message(row[0], found.session.id, message)
                 messages.append(note_in_place(row[0], row[4]) if isinstance(message, RowDamage) else message)
                 seqs.append(row[0])
-    return View(found.session.id, found.conversation, base, stop, tuple(messages), tuple(seqs), frozenset(written))
+    undone = yield from _undone_tokens(found)
+    return View(
+        found.session.id, found.conversation, base, stop, tuple(messages), tuple(seqs), frozenset(written), undone
+    )
+
+
+def _undone_tokens(found: SessionRow) -> Steps[int]:
+    """The size before the compaction that was undone, where the newest entry is an undo."""
+    newest = yield from fetch_one(_NEWEST_ENTRY, found.conversation)
+    if newest is None or newest[0] != "undo":
+        return 0
+    undone = yield from fetch_one("SELECT account FROM entries WHERE id = ?", newest[1])
+    account = None if undone is None else read_json(undone[0])
+    tokens = account.get("tokens_before") if isinstance(account, dict) else None
+    return tokens if isinstance(tokens, int) else 0
 
 
 def _stop_of(found: SessionRow) -> Steps[int]:
@@ -252,7 +275,8 @@ def read_entry(row: tuple[Any, ...], bodies: Mapping[int, Any]) -> CompactionEnt
     written = {text: read_message(body) for text, body in bodies.items()}
     if wrong := next((read for read in written.values() if isinstance(read, RowDamage)), None):
         return wrong
-    messages = cast(dict[int, Message], written)
+    # Older databases have markers that the client has moved since: sent again, they would be too many.
+    messages = {text: without_cache_markers(cast(Message, read)) for text, read in written.items()}
     try:
         view = tuple(
             Rows(*map(int, item)) if isinstance(item, list) else WrittenMessage(messages[item["text"]], item["seq"])

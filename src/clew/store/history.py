@@ -240,19 +240,11 @@ def branch(name: str, at: int | None, new_name: str | None, owner: str | None, n
     fork = next_seq if at is None else at
     if not 0 <= fork <= next_seq:
         raise InvalidArgument(f"session {name!r} has {next_seq} messages; branch at 0 to {next_seq}, not {fork}")
-    made = yield from fork_at(found, fork, new_name, now)
-    child = yield from sessions.find(made.id)
-    yield from execute(
-        "INSERT INTO states (conversation, name, value, at)"
-        " SELECT CAST(? AS BIGINT), name, value, at FROM states WHERE conversation = ?",
-        child.conversation,
-        found.conversation,
-    )
-    return made
+    return (yield from fork_at(found, fork, new_name, now))
 
 
 def fork_at(found: SessionRow, fork: int, new_name: str | None, now: int) -> Steps[Session]:
-    """A branch with the messages below `fork`, and what engines keep about those alone."""
+    """A branch with the messages below `fork`, what engines keep about those alone, and the states."""
     base = yield from base_below(found, fork)
     session = found.session
     conversation = yield from sessions.new_conversation(session.owner, now, found, fork, base)
@@ -266,6 +258,12 @@ def fork_at(found: SessionRow, fork: int, new_name: str | None, now: int) -> Ste
         conversation,
         found.conversation,
         fork,
+    )
+    yield from execute(
+        "INSERT INTO states (conversation, name, value, at)"
+        " SELECT CAST(? AS BIGINT), name, value, at FROM states WHERE conversation = ?",
+        conversation,
+        found.conversation,
     )
     return (yield from sessions.find(name)).session
 

@@ -93,11 +93,12 @@ async def _check_database_index(
         if database.unwritable is not None:
             raise ReadOnlyStore(database.unwritable)
         await index_waiting()
-        return await database.write(lambda: check_index(database.index))
+        found = await database.write(lambda: check_index_itself(database.index))
+        return found + await database.read(lambda: check_index(database.index))
     except IndexDamaged as error:
         return [HealthProblem("index", str(error))]
     except (DatabaseFull, ReadOnlyStore) as error:
-        found = await database.read(lambda: check_index(database.index, can_write=False))
+        found = await database.read(lambda: check_index(database.index))
         return [HealthProblem("unwritable", str(error)), *found]
 
 
@@ -121,18 +122,18 @@ def check_rows() -> Steps[list[HealthProblem]]:
     return problems + (yield from _check_entries(ends))
 
 
-def check_index(index: WordIndex, *, can_write: bool = True) -> Steps[list[HealthProblem]]:
-    """Searchable rows that are not in the index, and documents in it that belong to no row.
+def check_index_itself(index: WordIndex) -> Steps[list[HealthProblem]]:
+    """What the index finds wrong with itself, which only a transaction that can write may ask. It locks out writers."""
+    if not index.is_immediate:
+        # Changes nothing, and needs room in the log: a full disk is noticed here, not at the next message.
+        yield from execute("UPDATE indexed SET upto = upto WHERE kind = 'message'")
+    return [HealthProblem("index", problem) for problem in (yield from index.problems())]
 
-    What the index finds wrong with itself is asked for in a transaction that can write.
-    """
+
+def check_index(index: WordIndex) -> Steps[list[HealthProblem]]:
+    """Searchable rows that are not in the index, and documents in it that belong to no row."""
     problems: list[HealthProblem] = []
     try:
-        if can_write:
-            if not index.is_immediate:
-                # Changes nothing, and needs room in the log: a full disk is noticed here, not at the next message.
-                yield from execute("UPDATE indexed SET upto = upto WHERE kind = 'message'")
-            problems += [HealthProblem("index", problem) for problem in (yield from index.problems())]
         held = yield from index.count()
     except IndexDamaged as error:
         return [HealthProblem("index", str(error))]

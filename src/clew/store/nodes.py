@@ -115,6 +115,21 @@ def publish(found: SessionRow, entry: int, made: CompactionEntry, nodes: NodePub
     if len(shown) < len(nodes.shown):
         raise InvalidArgument(f"the view shows {sorted(set(nodes.shown) - ids.keys())[:5]}, which are no nodes")
     yield from execute_many("INSERT INTO entry_nodes (entry, position, node) VALUES (?, ?, ?)", shown)
+    yield from _require_coverage(found, entry, made)
+
+
+def inherit(found: SessionRow, entry: int, made: CompactionEntry) -> Steps[None]:
+    """Show the nodes of the compaction before this one, which folded nothing: its view still has their map."""
+    if not (yield from has_nodes()):
+        return
+    copied = yield from fetch_all("SELECT position, node FROM entry_nodes WHERE entry = ?", made.base)
+    if copied:
+        rows = [(entry, position, node) for position, node in copied]
+        yield from execute_many("INSERT INTO entry_nodes (entry, position, node) VALUES (?, ?, ?)", rows)
+        yield from _require_coverage(found, entry, made)
+
+
+def _require_coverage(found: SessionRow, entry: int, made: CompactionEntry) -> Steps[None]:
     problem = yield from coverage_problem(found, entry, made)
     if problem:
         raise InvalidArgument(f"the nodes of this compaction cannot be published: {problem}")
@@ -193,8 +208,9 @@ def _check_node(node: NewNode) -> None:
 def coverage_problem(found: SessionRow, entry: int, made: CompactionEntry) -> Steps[str]:
     """Why the nodes of a compaction do not stand for exactly the messages that it does not show; empty if they do."""
     leaves = yield from fetch_all(_LEAVES, entry)
+    left_out = yield from _left_out(entry)
     if not leaves:
-        return ""
+        return _uncovered(made, 0, 0, left_out)
     stops = {segment.conversation: segment.stop for segment in (yield from segments_of(found))}
     for first, last, conversation in leaves:
         stop = stops.get(conversation, 0)
@@ -204,7 +220,6 @@ def coverage_problem(found: SessionRow, entry: int, made: CompactionEntry) -> St
         if before[1] != after[0]:
             what = "by no leaf" if before[1] < after[0] else "by two leaves"
             return f"messages {min(before[1], after[0])} to {max(before[1], after[0])} are covered {what}"
-    left_out = yield from _left_out(entry)
     return _uncovered(made, int(leaves[0][0]), int(leaves[-1][1]), left_out)
 
 

@@ -34,10 +34,15 @@ _ATTEMPTS = 5
 _MOST_CONNECTIONS = 10
 _CONNECT_SECONDS = 5
 _AWAY_SECONDS = 1.0
-_NOT_CONNECTED = (None, "57P01", "57P02", "57P03")
-"""The driver's own errors, and a server that stops or starts."""
+_STOPPED = ("57P01", "57P02", "57P03")
+"""A server that stops or starts."""
 # Two writers collided; the operation runs again and sees what the other wrote.
-_COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
+_COLLISIONS = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.UniqueViolation,
+    errors.ForeignKeyViolation,  # a text that another writer has deleted meanwhile
+)
 
 
 class _LenientTextLoader(Loader):
@@ -164,7 +169,7 @@ class PostgresDatabase:
                 if attempt == _ATTEMPTS:
                     raise as_store_error(lost.__cause__ or lost, self.where, self._busy_seconds) from lost
             except psycopg.Error as error:
-                if error.sqlstate in _NOT_CONNECTED:
+                if _is_disconnected(error):
                     await self._drop_pool(pool)
                 raise as_store_error(error, self.where, self._busy_seconds) from error
         raise AssertionError("unreachable")
@@ -246,6 +251,13 @@ async def _migrate_or_read(database: PostgresDatabase) -> str | None:
         refuse_newer(await database.read(schema_version), "postgres", database.where)
         return str(error)
     return None
+
+
+def _is_disconnected(error: psycopg.Error) -> bool:
+    """Whether the connections of the pool are broken; not where the driver refused a value, or the pool is busy."""
+    if error.sqlstate is not None or isinstance(error, PoolTimeout):
+        return error.sqlstate in _STOPPED
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
 
 
 def as_store_error(error: BaseException, where: str, busy_seconds: float) -> StoreError:

@@ -15,6 +15,7 @@ from clew.store.database import (
     Steps,
     as_datetime,
     checked_text,
+    column_text,
     execute,
     execute_many,
     fetch_all,
@@ -172,8 +173,8 @@ def keep_output(new: NewOutput, now: int) -> Steps[str]:
         found.id,
         text,
         next_seq,
-        new.tool,
-        new.path,
+        None if new.tool is None else column_text(new.tool),
+        None if new.path is None else column_text(new.path),
         now,
     )
     if made is None:

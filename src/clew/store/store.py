@@ -224,6 +224,10 @@ class Store(SearchStore, NodeStore, OverviewStore):
         """
         return await self._database.read(lambda: compactions.load_view(session, owner, keep_damaged))
 
+    async def base(self, session: str, *, owner: str | None = None) -> int | None:
+        """The id of the compaction in effect in a session's conversation; None where there is none."""
+        return await self._database.read(lambda: compactions.base_of(session, owner))
+
     async def messages(
         self, session: str, start: int = 0, stop: int = 2**62, *, owner: str | None = None, keep_damaged: bool = False
     ) -> list[StoredMessage]:

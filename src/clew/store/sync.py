@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from clew.messages import Message
 from clew.store import sessions
 from clew.store.base import NewMessage, SyncResult
-from clew.store.database import Steps, fetch_all, fetch_one
+from clew.store.database import Steps, execute, fetch_all, fetch_one
 from clew.store.history import Segment, add_rows, end_of, fork_at, position_after, segments_of
 from clew.store.rows import FIRST_CHAIN, as_new
 from clew.store.sessions import NewSession, SessionRow
 
 _NEWEST_CHAINS = 32
+# Two processes may begin the same history at the same time: the second waits, and finds what the first has written.
+_LOCK_BEGINNING = "SELECT pg_advisory_xact_lock(?) FOR_UPDATE"
 _NEWEST_SESSION = "SELECT name FROM sessions WHERE conversation = ? ORDER BY id DESC LIMIT 1"
 
 
@@ -23,7 +26,8 @@ class SyncRequest:
 
     history: Sequence[Message | NewMessage]
     new: NewSession
-    """The conversation to begin where none is known; its owner and lineage are those of the ones to look among."""
+    """The conversation to begin where none is known; its owner and lineage are those of the ones to look among, unless
+    a session is given."""
     session: str | None = None
     is_exact: bool = False
     """A beginning of what is known becomes a branch, too: otherwise nothing is done about it."""
@@ -50,6 +54,9 @@ def sync(request: SyncRequest, chains: Sequence[bytes], now: int) -> Steps[SyncR
     history, new = request.history, request.new
     given = (yield from sessions.lock_tip(request.session, new.owner)) if request.session is not None else None
     known = yield from longest_known_prefix(chains, new, given)
+    if known is None and chains:
+        yield from execute(_LOCK_BEGINNING, _beginning_number(new, chains[0]))
+        known = yield from longest_known_prefix(chains, new, given)
     if known is None:
         return (yield from _begin(history, new, given, now))
     found = given
@@ -67,6 +74,12 @@ def sync(request: SyncRequest, chains: Sequence[bytes], now: int) -> Steps[SyncR
     added = yield from add_rows(position_after(found, known.count, chain), fresh, now)
     reached = known.count + added
     return SyncResult(found.session.id, known.count, added, reached, is_branch, is_new=False)
+
+
+def _beginning_number(new: NewSession, first: bytes) -> int:
+    """A number of 64 bits for an owner, a lineage and a first message."""
+    named = repr((new.owner, new.lineage, first)).encode("utf-8", "replace")
+    return int.from_bytes(blake2b(named, digest_size=8).digest(), signed=True)
 
 
 def find_known(chains: Sequence[bytes], new: NewSession) -> Steps[KnownHistory | None]:
@@ -129,8 +142,8 @@ def _greatest_known(
         "SELECT m.seq, m.conversation FROM messages m JOIN conversations c ON c.id = m.conversation"  # noqa: S608
         f" WHERE m.chain IN ({marks}) AND c.owner = ? AND c.lineage = ?",
         *(chains[count - 1] for count in counts),
-        new.owner,
-        new.lineage,
+        new.owner if given is None else given.session.owner,
+        new.lineage if given is None else given.lineage,
     )
     matches = [(int(seq) + 1, int(conversation)) for seq, conversation in found]
     if not matches:

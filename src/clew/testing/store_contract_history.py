@@ -161,6 +161,25 @@ class HistoryContract:
             assert branch.is_branch and again.session == branch.session
             assert not await store.check()
 
+    async def test_a_session_that_is_given_is_looked_for_in_its_own_lineage(self, store_url: str) -> None:
+        history = [user("a"), assistant("b")]
+        async with open_store(store_url) as store:
+            first = await store.sync(history, new=NewSession(lineage="my chat"))
+            more = await store.sync([*history, user("c")], session=first.session)
+            assert (more.session, more.known, more.is_branch) == (first.session, 2, False)
+            edited = await store.sync([history[0], user("else")], session=first.session)
+            assert (edited.is_branch, edited.known) == (True, 1)
+
+    async def test_one_history_that_two_writers_begin_at_once_is_one_conversation(self, store_url: str) -> None:
+        history = synthetic_history(6)
+        async with open_store(store_url) as one, open_store(store_url) as other:
+            for lineage in map(str, range(10)):
+                new = NewSession(lineage=lineage)
+                both = await asyncio.gather(one.sync(history, new=new), other.sync(history, new=new))
+                assert both[0].session == both[1].session
+                assert sorted(it.is_new for it in both) == [False, True]
+            assert await one.check() == []
+
     async def test_a_beginning_sent_again_is_a_branch_where_it_must_be_exact(self, store_url: str) -> None:
         history = [user("a"), assistant("b"), user("c"), assistant("d")]
         async with open_store(store_url) as store:
@@ -248,6 +267,8 @@ class HistoryContract:
             await store.set_state(branch.id, {"strikes": 2})
             assert await store.state(branch.id) == {"pins": ["never on a Friday"], "strikes": 2}
             assert await store.state("s") == {"pins": ["never on a Friday"], "strikes": 1}
+            edited = await store.sync([user("0"), user("else")], session="s")
+            assert edited.is_branch and await store.state(edited.session) == await store.state("s")
 
     async def test_messages_of_one_wire_item_are_stored_once_and_come_back(self, store_url: str) -> None:
         item = {
@@ -375,6 +396,33 @@ class ViewContract:
             assert await store.undo("s") is None
             assert [it.is_in_effect for it in await store.compactions("s")] == [False]
             assert await store.get_compression_tip("s") == tip.id
+
+    async def test_a_view_tells_the_size_before_a_compaction_that_was_undone(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("0"), assistant("1")])
+            entry = CompactionEntry((WrittenMessage(user("short")),), None, None, 2, tokens_before=900)
+            made = await store.commit_compaction("s", entry)
+            assert (await store.view(made.id)).undone_tokens == 0
+            assert await store.base(made.id) is not None
+            await store.undo(made.id)
+            view = await store.view(made.id)
+            assert (view.undone_tokens, view.base, await store.base(made.id)) == (900, None, None)
+            await store.commit_compaction(made.id, entry)
+            assert (await store.view(made.id)).undone_tokens == 0
+
+    async def test_checking_locks_out_writers_for_a_few_statements_only(self, store_url: str) -> None:
+        seen: list[str] = []
+        async with open_store(store_url, on_statement=seen.append) as store:
+            await store.sync(synthetic_history(200))
+            await store.index_waiting()
+            seen.clear()
+            assert await store.check() == []
+            locked, is_locked = 0, False
+            for statement in seen:
+                is_locked = statement in ("BEGIN", "BEGIN IMMEDIATE") or (is_locked and statement != "COMMIT")
+                locked += is_locked
+            assert 0 < locked < 20
 
     async def test_undo_takes_back_one_compaction_after_the_other(self, store_url: str) -> None:
         async with open_store(store_url) as store:

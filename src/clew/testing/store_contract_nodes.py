@@ -119,6 +119,26 @@ class NodeContract:
             assert [it.name for it in await store.nodes(made.id)] == ["n0-7"]
             assert await store.check() == []
 
+    async def test_a_compaction_that_folds_nothing_still_shows_the_map(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await talk(store)
+            publication = NodePublication((leaf(0, 8),), ("n0-7",))
+            made = await store.commit_compaction("s", shown_from(8, 10), nodes=publication)
+            base = (await store.view(made.id)).base
+            items = (WrittenMessage(user("the map")), WrittenMessage(user("without its picture"), 8), Rows(9, 10))
+            smaller = await store.commit_compaction(made.id, CompactionEntry(items, None, base, 10))
+            assert [it.name for it in await store.shown_nodes(smaller.id)] == ["n0-7"]
+            lost = CompactionEntry((items[0], Rows(9, 10)), None, (await store.view(smaller.id)).base, 10)
+            with pytest.raises(InvalidArgument, match="8 to 9 are neither"):
+                await store.commit_compaction(smaller.id, lost)
+            assert await store.check() == []
+
+    async def test_a_map_without_nodes_must_show_every_message(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await talk(store)
+            with pytest.raises(InvalidArgument, match="0 to 8 are neither"):
+                await store.commit_compaction("s", shown_from(8, 10), nodes=NodePublication((), ()))
+
     async def test_a_node_is_never_written_again(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await talk(store)

@@ -160,6 +160,10 @@ def _notice_of_unknown_window(model: str) -> str:
     )
 
 
+_MOST_LIMITS = 500
+"""Limits in one file: of more, the oldest are forgotten."""
+
+
 @dataclass(frozen=True, slots=True)
 class LearntLimit:
     """A window that a provider stated for a model."""
@@ -193,7 +197,9 @@ class LearntLimits:
         if self._known().get(key) == limit:
             return True
         # Read again first: another process may have learnt or forgotten something meanwhile.
-        self._limits = {**self._read(), **self._unwritten, key: limit}
+        known = {**self._read(), **self._unwritten}
+        known.pop(key, None)
+        self._limits = {**dict(list(known.items())[-_MOST_LIMITS + 1 :]), key: limit}
         is_written = self._write(self._limits)
         self._unwritten = {} if is_written else {**self._unwritten, key: limit}
         return is_written
@@ -238,7 +244,7 @@ class LearntLimits:
     def _write(self, limits: dict[str, int]) -> bool:
         import tempfile  # written once in many runs, and slow to import
 
-        text = json.dumps({"version": 1, "limits": limits}, indent=2, sort_keys=True) + "\n"
+        text = json.dumps({"version": 1, "limits": limits}, indent=2) + "\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             # mkstemp gives 0600, and the file keeps it when it takes its place.

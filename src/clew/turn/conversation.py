@@ -41,6 +41,8 @@ from clew.turn.view import (
 )
 from clew.usage import CanonicalUsage
 
+GROWN_SINCE_UNDO = 1.1
+"""Times the size before an undone compaction: from there on a conversation is compacted again by itself."""
 PINS_STATE = "pins"
 ENGINE_STATE = "engine."
 """Before the name of an engine: where the store keeps what it must remember."""
@@ -161,17 +163,16 @@ class Conversation:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def append(
-        self, messages: Sequence[Message | NewMessage], call: ModelCall | None = None, *, is_next: bool = False
+        self, messages: Sequence[Message | NewMessage], call: ModelCall | None = None, *, after: int | None = None
     ) -> None:
         """Put messages into the history, with the call that brought them.
 
-        With `is_next` they stand right behind what is in view: `StaleHistory` where others have written something else
-        there, and nothing is added twice where they have written the same.
+        With `after` the first of them gets this number: `StaleHistory` where others have written something else there,
+        and nothing is added twice where they have written the same.
         """
         await self.settled()
         async with self.locks.write:
             rows = self.view.counted(messages)
-            after = self.view.next_seq if is_next else None
             appended = await self.services.store.append(self.session, rows, after=after, call=call)
             if self.view.is_next(appended):
                 self._show_appended(appended, rows)
@@ -203,9 +204,11 @@ class Conversation:
 
     async def settled(self) -> None:
         """Wait until the store has what is shown, or it was taken back."""
-        if self.writing is not None:
-            await asyncio.wait({self.writing})
-            self.writing = None
+        writing = self.writing
+        if writing is not None:
+            await asyncio.wait({writing})
+            if self.writing is writing:  # another write may have begun meanwhile
+                self.writing = None
 
     async def follow_sync(self, synced: SyncResult, messages: Sequence[Message | NewMessage]) -> None:
         """Follow the store, which took in a whole history: for hosts whose clients send it anew each time."""
@@ -216,6 +219,11 @@ class Conversation:
                 self._show_appended(appended, self.view.counted(messages[len(messages) - synced.added :]))
             elif self.view.next_seq != synced.next_seq or self.session != synced.session:
                 await self.reload()
+
+    async def follow_store(self) -> None:
+        """Read everything again where another process has undone the compaction in effect, or made another one."""
+        if self.is_compacted and await self.services.store.base(self.session) != self.view.base:
+            await self.reload()
 
     async def reload(self) -> None:
         """Read everything again: others have written to the conversation."""
@@ -272,12 +280,19 @@ class Conversation:
             self.view.set_prompt(options.prompt)
         return self.request_tokens(options)
 
+    def is_due(self, tokens: int) -> bool:
+        """Whether a request of so many tokens is to be compacted.
+
+        After an undo it is not, until it has grown by a tenth: whoever undoes a compaction wants to see what it folded.
+        """
+        return tokens >= GROWN_SINCE_UNDO * self.view.stored.undone_tokens and self.engine.should_compress(tokens)
+
     async def fit(self, options: TurnOptions) -> None:
         """Make the next request fit below the threshold, also where the window has become smaller."""
         self.measure(options)
         async with self.locks.compaction:
             tokens = self.request_tokens(options)
-            if self.engine.should_compress(tokens):
+            if self.is_due(tokens):
                 is_over = self.view.last_prompt_tokens >= self.engine.get_status().threshold_tokens
                 await self._compact_due(CompactionRequest("usage" if is_over else "preflight", tokens))
             else:
@@ -293,7 +308,7 @@ class Conversation:
                 # Only the reply has come since: what was just compacted would be compacted again for hardly anything.
                 return
             # Only the prompt counts: what a model thought and wrote is not all in the next one.
-            if self.engine.should_compress(real):
+            if self.is_due(real):
                 await self._compact_due(CompactionRequest("usage", self.size.tokens))
             else:
                 self.preparer.prepare_ahead(self.size.tokens, self.settled)

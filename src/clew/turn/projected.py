@@ -70,6 +70,10 @@ class ProjectedConversation:
         self._spelled: object = None
         """The spelling of the history that they are of."""
         self._syncs = 0
+        self._writing: asyncio.Task[None] | None = None
+        """Keeps the newest messages; its result says where."""
+        self._branch: str | None = None
+        """The session that has the newest messages, where another process wrote to the conversation meanwhile."""
         self._sent = 0
         """Messages in view at the last call: what the next usage is for."""
 
@@ -201,16 +205,17 @@ class ProjectedConversation:
         history, session = self._history, self.session
         if history is None or session is None or not items or (taken or self.taken) != self.taken:
             return False
-        conversation = await self._runtime.conversation(session)
+        await self._settled()
+        conversation = await self._runtime.conversation(self.session or session)
         if conversation.view.next_seq != len(history.messages) or len(conversation.messages) != self._sent:
             return False
         if usage is not None:
             conversation.observe_usage(usage, self._sent, ())
-        known = len(history.items)
+        known, shown = len(history.messages), len(history.items)
         try:
-            await conversation.append(_to_store(history, history.extend(items)), call, is_next=True)
+            await conversation.append(_to_store(history, history.extend(items)), call, after=known)
         except ClewError:
-            history.cut(known)
+            history.cut(shown)
             raise
         return True
 
@@ -259,6 +264,7 @@ class ProjectedConversation:
 
     async def _take(self, items: Sequence[Any], dialect: DialectName, *, is_beside: bool) -> Conversation:
         """Bring what is new into the store, and the conversation to where the history is."""
+        await self._settled()
         history = self._history
         self.is_branch = False
         known = history.follow(items) if history is not None and history.dialect == dialect else None
@@ -269,6 +275,7 @@ class ProjectedConversation:
         except UnknownSession:
             return await self._sync(items, dialect)
         await conversation.settled()
+        await conversation.follow_store()
         if conversation.view.next_seq != known:
             return await self._sync(items, dialect)
         new = _to_store(history, history.messages[known:])
@@ -276,9 +283,10 @@ class ProjectedConversation:
             writing = conversation.append_beside(new)
             whole = _to_store(history, history.messages)
             conversation.writing = asyncio.create_task(self._keep(writing, self.session, whole))
+            self._writing = conversation.writing
             return conversation
         try:
-            await conversation.append(new, is_next=True)
+            await conversation.append(new, after=known)
         except (StaleHistory, UnknownSession):  # another process has written to it, or it was deleted
             return await self._sync(items, dialect)
         if conversation.session != self.session:
@@ -287,12 +295,27 @@ class ProjectedConversation:
 
     async def _keep(self, writing: asyncio.Task[None], session: str, messages: Sequence[NewMessage]) -> None:
         """Where others have written to the conversation meanwhile, what came is kept all the same: as a branch."""
+        store = self._runtime.store
         try:
             await writing
         except StaleHistory:
-            await self._runtime.store.sync(messages, session=session, new=self._new, is_exact=True)
+            self._branch = (await store.sync(messages, session=session, new=self._new, is_exact=True)).session
         except UnknownSession:
-            await self._runtime.store.sync(messages, new=self._new, is_exact=True)
+            self._branch = (await store.sync(messages, new=self._new, is_exact=True)).session
+
+    async def written(self) -> None:
+        """Wait until the store has what came, or it could not be kept. Needs no lock."""
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+
+    async def _settled(self) -> None:
+        """The same, and go on where it was stored."""
+        await self.written()
+        if self._branch is not None:
+            self.session, self._branch, self._shown = self._branch, None, None
+            conversation = await self._runtime.conversation(self.session)
+            self._show_own_objects(conversation)
+            self._sent = len(conversation.messages)
 
     async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
         """The first call, and one whose history is not the known one with more behind it."""

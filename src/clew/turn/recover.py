@@ -73,6 +73,8 @@ class Recovery:
     attempts: int = 0
     lowered: int = 0
     tried: list[str] = field(default_factory=list)
+    has_failed: bool = False
+    """Whether something was not made smaller because that failed, rather than because it could not be."""
 
     async def make_smaller(self, fault: ErrorClass) -> bool:
         """Whether something was made smaller, so that another call makes sense."""
@@ -157,6 +159,7 @@ class Recovery:
         done = await conversation.compact_or_keep(self._request())
         if done is None and conversation.view.base != before:
             return "took over what another process had compacted"
+        self.has_failed = done is None
         if done is None or not done.changed:
             return None
         return (

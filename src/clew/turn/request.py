@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 from clew.caching import CachePolicy, caching_for
@@ -25,6 +26,8 @@ from clew.usage import CanonicalUsage, cost_of
 
 # Of a window, for a reply whose length nobody asked for: models could write far more than they do.
 _LARGEST_SHARE_UNASKED = 0.25
+_MAX_REMEMBERED = 1_000
+"""Models whose stated limit, and notices whose text, one process remembers."""
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -52,6 +55,16 @@ class ModelTarget:
     """
     host_name: str = ""
     """Of whoever serves it, where the host sends requests by itself."""
+    account: str = ""
+    """Whose requests these are, where a host serves several: limits are learnt for each of them alone."""
+
+    @property
+    def limits_address(self) -> str | None:
+        """The address that learnt limits are kept under; that of an account has a hash of its name at the end."""
+        if not self.account:
+            return self.base_url
+        hashed = blake2b(self.account.encode("utf-8", "replace"), digest_size=6).hexdigest()
+        return f"{(self.base_url or '').rstrip('/')}/~{hashed}"
 
     @property
     def served_by(self) -> str:
@@ -107,10 +120,10 @@ async def window_for(
 
     What earlier runs learnt is in one place: the file of `learnt`, or the store where there is none.
     """
-    kept = None if learnt else await store.learnt_window(target.model, target.base_url or "")
+    kept = None if learnt else await store.learnt_window(target.model, target.limits_address or "")
     return window_of(
         target.model,
-        base_url=target.base_url,
+        base_url=target.limits_address,
         configured=target.context_length,
         stated=stated,
         learnt=learnt,
@@ -269,20 +282,25 @@ class TurnServices:
 
     async def serving(self, target: ModelTarget) -> ServingModel:
         """A target with its window; what a person should know of the window is told."""
-        stated = self._stated.get((target.model, target.base_url))
+        stated = self._stated.get((target.model, target.limits_address))
         window = await window_for(target, self.store, self.options.learnt, stated)
         if window.notice and window.notice not in self._told:
+            if len(self._told) >= _MAX_REMEMBERED:  # names of models are the callers' in a gateway
+                self._told.clear()
             self._told.add(window.notice)
             self.tell(Notice(window.notice))
         return ServingModel(target, window)
 
     async def learn_window(self, target: ModelTarget, limit: int) -> None:
         """A limit that a provider stated: it holds for this run, and later ones that configure none."""
-        self._stated[target.model, target.base_url] = limit
+        address = target.limits_address
+        if len(self._stated) >= _MAX_REMEMBERED:
+            self._stated.clear()
+        self._stated[target.model, address] = limit
         if self.options.learnt is not None:
-            self.options.learnt.remember(target.model, target.base_url, limit)
+            self.options.learnt.remember(target.model, address, limit)
         else:
-            await self.store.learn_window(target.model, target.base_url or "", limit)
+            await self.store.learn_window(target.model, address or "", limit)
 
 
 _caching_for = lru_cache(maxsize=256)(caching_for)

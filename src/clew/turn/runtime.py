@@ -8,7 +8,8 @@ from pathlib import Path
 
 from clew.config import Settings
 from clew.engines import ContextEngine, EngineSetup, SessionStart
-from clew.events import Events
+from clew.errors import StoreError
+from clew.events import Events, Notice
 from clew.handoff import ModelSummarizer, Summary, SummaryInput, summarize_builtin
 from clew.store import ModelCall, Store
 from clew.tokens import Calibration, counter_for
@@ -65,13 +66,22 @@ class Runtime(TurnServices):
         await self.store.end_session(conversation.session, reason)
 
     async def forget(self, session: str) -> None:
-        """Close a conversation; the store has all of it. What runs ahead for it is dropped, but not what it cost."""
+        """Close a conversation; the store has all of it. What runs ahead for it is dropped, but not what it cost.
+
+        Where that cannot be stored, the conversation stays open.
+        """
         conversation = self._find(session)
         if conversation is None:
             return
-        for name in [name for name, other in self._open.items() if other is conversation]:
+        names = [name for name, other in self._open.items() if other is conversation]
+        for name in names:
             del self._open[name]
-        await conversation.close()
+        try:
+            await conversation.close()
+        except StoreError:
+            for name in names:
+                self._open.setdefault(name, conversation)
+            raise
 
     async def close(self) -> None:
         """Close every conversation."""
@@ -88,7 +98,12 @@ class Runtime(TurnServices):
             oldest = next(idle, None)
             if oldest is None:
                 return
-            await self.forget(oldest)
+            try:
+                await self.forget(oldest)
+            except StoreError as problem:
+                # It is closed later: whoever opened this one is not concerned.
+                self.tell(Notice(f"A conversation could not be closed: {problem}"))
+                return
 
     # -- opening -------------------------------------------------------------------------------------------------------
 

@@ -76,6 +76,7 @@ _STATUS_KINDS: dict[int, ErrorKind] = {
     529: "overloaded",
 }
 
+_SIZES: tuple[ErrorKind, ...] = ("prompt_too_long", "output_cap_too_large", "payload_too_large")
 Numbers: TypeAlias = dict[str, int]
 _MAX_RESTARTS = 50
 
@@ -87,23 +88,32 @@ def classify_error(
     *,
     headers: Mapping[str, str] | None = None,
     now: datetime | None = None,
+    request: bytes = b"",
 ) -> ErrorClass:
-    """The kind of an error, from its status and whatever came as its body: text, bytes, JSON or an exception."""
+    """The kind of an error, from its status and whatever came as its body: text, bytes, JSON or an exception.
+
+    `request` is what was refused: where the error quotes it, the words are the client's and say nothing of the size.
+    """
     text = flat_text(body)
-    answer = _from_rows(text, status, (provider or "").lower()) or _from_status(status)
+    answer = _from_rows(text, status, (provider or "").lower(), request) or _from_status(status)
     return replace(answer, retry_after=retry_after_seconds(text, headers, now))
 
 
-def _from_rows(text: str, status: int | None, provider: str) -> ErrorClass | None:
+def _from_rows(text: str, status: int | None, provider: str, request: bytes = b"") -> ErrorClass | None:
     has_digits = any(map(str.isdigit, text))
     for row in ERROR_PATTERNS if text else ():
         if (row.has_placeholders and not has_digits) or not _applies(row, status, provider):
             continue
         found = _plausible_match(row, text)
         answer = _from_match(row, found, text) if found is not None else None
-        if answer is not None:
+        if answer is not None and found is not None and not (answer.kind in _SIZES and _quotes(request, found[0])):
             return answer
     return None
+
+
+def _quotes(request: bytes, sentence: str) -> bool:
+    """Whether a sentence of an error stands in the request itself, so that the error may only quote it."""
+    return bool(request) and sentence in _flattened(request.decode("utf-8", "replace"))
 
 
 def _plausible_match(row: ErrorPattern, text: str) -> re.Match[str] | None:
@@ -274,7 +284,10 @@ def flat_text(body: object) -> str:
 
     One line in lower case, without quoting, markup and addresses.
     """
-    text = _bounded(_as_text(body))
+    return _flattened(_bounded(_as_text(body)))
+
+
+def _flattened(text: str) -> str:
     text = _UNICODE_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
     text = _WHITESPACE_ESCAPE.sub(" ", text)
     text = _BACKSLASHES.sub("", text)

@@ -1,0 +1,54 @@
+"""Requests of one conversation at the same time: each reply is stored behind its own question."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from clew.messages import text_of
+from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
+
+
+def echo(received: ReceivedRequest) -> UpstreamAnswer:
+    return UpstreamAnswer(f"reply to <{received.body['messages'][-1]['content']}>")
+
+
+async def ask(flow: GatewayFlow, items: list[Any]) -> dict[str, Any]:
+    body = {"model": GATEWAY_MODEL, "messages": items}
+    url = f"{flow.base_url}/chat/completions"
+    async with aiohttp.ClientSession() as http, http.post(url, json=body) as response:
+        answer = await response.json()
+        assert response.status == 200, answer
+        message: dict[str, Any] = answer["choices"][0]["message"]
+        return message
+
+
+async def stored_texts(flow: GatewayFlow) -> list[list[str]]:
+    """The texts of each history that is the end of a branch."""
+    await flow.wait_for_recordings()
+    sessions = await flow.store.list_sessions()
+    return [[text_of(row.message) for row in await flow.store.messages(it.id)] for it in sessions]
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+async def test_parallel_continuations_each_keep_their_own_reply(tmp_path: Path, count: int) -> None:
+    async with gateway_with(Upstream(answers=echo), tmp_path) as flow:
+        history: list[Any] = [{"role": "user", "content": "one"}]
+        history.append(await ask(flow, history))
+        forks = [[*history, {"role": "user", "content": f"fork {at}"}] for at in range(count)]
+        await asyncio.gather(*(ask(flow, fork) for fork in forks))
+        stored = await stored_texts(flow)
+        expected = [["one", "reply to <one>", f"fork {at}", f"reply to <fork {at}>"] for at in range(count)]
+        assert sorted(stored) == expected
+
+
+async def test_the_same_request_twice_at_once_is_one_history(tmp_path: Path) -> None:
+    async with gateway_with(Upstream(answers=echo), tmp_path) as flow:
+        history = [{"role": "user", "content": "one"}]
+        await asyncio.gather(ask(flow, history), ask(flow, history))
+        assert await stored_texts(flow) == [["one", "reply to <one>"]]
