@@ -245,7 +245,6 @@ async def test_a_handoff_above_the_budget_is_shortened() -> None:
     assert "CHANGED src/uploader.py, DEFAULT_CHUNK" in summary.text
 
 
-@pytest.mark.xfail(strict=True, reason="a model's text that fills the budget leaves no room for what is missing")
 async def test_a_handoff_above_the_budget_gets_what_is_certain_and_missing_too() -> None:
     await summarized(ScriptedSummaryModel(CHATTY))
 
