@@ -136,7 +136,7 @@ async def test_a_model_that_answers_writes_it_without_a_warning() -> None:
     model = ScriptedSummaryModel(GOOD, name="fast")
     summary = await summarized(model)
     assert isinstance(summary, ModelSummary)
-    assert (summary.written_by, summary.template, summary.warnings) == ("fast", "first/2", ())
+    assert (summary.written_by, summary.template, summary.warnings) == ("fast", "first/3", ())
     assert summary.coverage is not None and (summary.coverage.first, summary.coverage.last) == (0, 7)
 
 
