@@ -160,7 +160,7 @@ async def acompress(
     checked_topic(focus_topic)
     conversation = _conversation(messages, system, tools)
     request = _Request.of(conversation, context_length, max_output, target_tokens, model, settings)
-    summarize = None if summarizer is None else _summarize_with(summarizer, model)
+    summarize = None if summarizer is None else _summarize_with(summarizer, model, request.window)
     compressor = request.engine(summarize)
     size = compressor.size_of(conversation.messages) + request.beside
     chosen = compressor if engine is None else request.other_engine(engine, summarize)
@@ -265,6 +265,11 @@ class _Request:
             budgets = budgets_for(window_of(model, configured=context_length).tokens, settings, output)
         return cls(model, settings, budgets, target, beside, conversation.dialect == "anthropic", output)
 
+    @property
+    def window(self) -> int:
+        """The window of the model that the conversation is for."""
+        return self.budgets.window if self.target is None else window_of(self.model).tokens
+
     def engine(self, summarize: Any = None) -> ContextCompressor:
         return ContextCompressor(
             model=self.model,
@@ -359,11 +364,10 @@ def _missed_target(request: _Request, compaction: Compaction, engine: ContextCom
     )
 
 
-def _summarize_with(summarizer: Callable[..., Any] | SummaryModel, model: str | None) -> Any:
-    from clew.handoff import ModelSummarizer, SummaryModel, summary_model
+def _summarize_with(summarizer: Callable[..., Any] | SummaryModel, model: str | None, window: int) -> Any:
+    from clew.handoff import ModelSummarizer, summary_model_for
 
-    writer = summarizer if isinstance(summarizer, SummaryModel) else summary_model(summarizer)
-    return ModelSummarizer([writer], counter_for(model).text)
+    return ModelSummarizer([summary_model_for(summarizer, window)], counter_for(model).text)
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:

@@ -115,7 +115,7 @@ async def test_the_summary_is_read_from_the_cache_of_the_turn_before_it(wire: An
         upstream.then(UpstreamAnswer(HANDOFF))
         done = await flow.compact()
         assert done is not None and done.changed
-        assert (done.written_by, done.template, done.warnings) == (wire[2], "extend/1", ())
+        assert (done.written_by, done.template, done.warnings) == (wire[2], "extend/2", ())
         turn, summary = upstream.received[-2:]
         reply, instruction = assert_extends(turn.body, summary.body)
         assert reply["role"] == "assistant"
@@ -177,7 +177,7 @@ async def test_what_is_prepared_ahead_extends_and_leaves_the_cache_as_it_was(wir
             await flow.turn(user("Go on."), tools=TOOLS)
         upstream.then(UpstreamAnswer(HANDOFF))
         prepared = await conversation.preparer.task
-        assert prepared.compaction.template == "extend/1"
+        assert prepared.compaction.template == "extend/2"
         turn, summary = upstream.received[-2:]
         assert_extends(turn.body, summary.body)
         upstream.then(UpstreamAnswer("Short."))
@@ -241,7 +241,7 @@ async def test_a_reply_that_calls_a_tool_is_paid_for_and_the_conversation_is_sen
         reached = call("terminal", {"command": "make"}, id="c1")
         provider.then(calls(reached, prompt_tokens=9_000), says(HANDOFF, prompt_tokens=8_000))
         done = await flow.compact()
-        assert done is not None and done.written_by == "scripted-model" and done.template == "first/2"
+        assert done is not None and done.written_by == "scripted-model" and done.template == "first/3"
         assert any("called a tool instead of writing (terminal)" in warning for warning in done.warnings)
         extended, text = provider.requests[-2:]
         assert is_instruction(extended.messages[-1]) and len(text.messages) == 1 and not text.tools
@@ -279,7 +279,7 @@ async def test_a_provider_that_finds_it_too_long_gets_the_text(tmp_path: Path) -
         await grow(flow, provider, 6)
         provider.then(refuses("prompt_too_long", "too long"), says(HANDOFF, prompt_tokens=8_000))
         done = await flow.compact()
-        assert done is not None and done.template == "first/2"
+        assert done is not None and done.template == "first/3"
 
 
 async def test_a_conversation_that_leaves_no_room_for_the_summary_is_sent_as_text(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ async def test_with_a_cheaper_model_configured_that_one_writes_once_the_cache_is
         done = await flow.compact()
         # It was asked first, and the main one that took its place did not read the conversation as a whole either.
         assert len(cheap.requests) == 1
-        assert done is not None and (done.written_by, done.template) == ("gpt-5.1", "first/2")
+        assert done is not None and (done.written_by, done.template) == ("gpt-5.1", "first/3")
         assert ways(flow) == [("gpt-5.1", False)]
 
 

@@ -37,7 +37,7 @@ def headers_in(prompt: str) -> list[str]:
 
 
 def test_every_heading_is_explained_in_the_order_of_a_handoff() -> None:
-    listed = re.findall(r"^## (.+)$", template_text("headings/2"), re.MULTILINE)
+    listed = re.findall(r"^## (.+)$", template_text("headings/3"), re.MULTILINE)
     assert tuple(listed) == HEADINGS
 
 
@@ -49,7 +49,8 @@ def test_the_prompt_says_all_that_a_summariser_must_be_told() -> None:
         "no preamble",
         "language of the user",
         "[REDACTED]",
-        "2000",
+        "about 2000 tokens",
+        "about 940 words",
     ):
         assert told in prompt
     assert prompt.rstrip().endswith('Begin with "## Active task".')
@@ -125,8 +126,8 @@ def test_with_a_previous_handoff_the_update_form_is_used() -> None:
     prompt = prompt_of([user("go")], previous="## Goal\nport it")
     assert headers_in(prompt)[:2] == ["the handoff so far", "m0 user"]
     assert "Keep everything that still holds" in prompt
-    assert template_for(PromptContents(1, (), previous="x")) == "update/2"
-    assert template_for(PromptContents(1, ())) == "first/2"
+    assert template_for(PromptContents(1, (), previous="x")) == "update/3"
+    assert template_for(PromptContents(1, ())) == "first/3"
 
 
 def test_the_newest_request_is_shown_where_the_record_does_not_hold_it() -> None:
@@ -139,7 +140,7 @@ def test_chinese_passes_unharmed() -> None:
 
 
 def test_the_headings_file_reads_as_a_handoff() -> None:
-    assert set(Handoff.of_text(template_text("headings/2")).sections) == set(HEADINGS)
+    assert set(Handoff.of_text(template_text("headings/3")).sections) == set(HEADINGS)
 
 
 def lines(draft: DraftHandoff, heading: str) -> list[str]:

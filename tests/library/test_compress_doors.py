@@ -17,6 +17,7 @@ from clew.errors import InvalidArgument
 from clew.handoff import SYSTEM_NOTE, unwrap
 from clew.messages import read_conversation, repair
 from clew.testing.scripted import handoff_text
+from clew.tokens import counter_for
 
 WINDOW = 16_000
 LOG = "".join(f"ship {line}: berth {line * 31}, cargo salt, master aboard\n" for line in range(20))
@@ -330,6 +331,37 @@ def test_a_function_may_write_the_summary() -> None:
     assert "the price of salt" in prompts[0]
 
 
+@pytest.mark.parametrize("window", [8_000, 16_000, 40_000])
+@pytest.mark.parametrize("rounds", [30, 200])
+def test_a_function_is_never_sent_more_than_the_window_that_it_serves(window: int, rounds: int) -> None:
+    asked: list[int] = []
+
+    def write(prompt: str, max_tokens: int) -> str:
+        asked.append(counter_for(None).text(prompt) + max_tokens)
+        return TEXT
+
+    done = clew.compress(chat(rounds), context_length=window, summarizer=write)
+    assert done.compaction.written_by == "write" and asked
+    assert max(asked) <= window
+    with clew.Projection(context_length=window, summarizer=write) as view:
+        view.fit(chat(rounds))
+    assert max(asked) <= window
+
+
+def test_a_summary_without_the_headings_is_asked_for_again_with_what_is_missing() -> None:
+    prompts: list[str] = []
+
+    def write(prompt: str) -> str:
+        prompts.append(prompt)
+        return "## Active task\nAdd replay.\n\n## Goal\nShips that replay."
+
+    (warning,) = clew.compress(chat(), context_length=WINDOW, summarizer=write).warnings
+    for text in (warning, prompts[-1].removeprefix(prompts[0])):
+        assert "only Active task, Goal" in text
+        assert "Completed actions" in text and "Critical context" in text
+    assert len(prompts) == 2
+
+
 def test_an_async_function_may_write_the_summary() -> None:
     async def write(prompt: str, max_tokens: int) -> str:
         await asyncio.sleep(0)
@@ -384,7 +416,7 @@ async def test_async_code_gets_the_same_without_a_thread() -> None:
     for how in ways:
         assert (await clew.acompress(chat(), **how)).messages == clew.compress(chat(), **how).messages
     done = await clew.acompress(chat(), context_length=WINDOW, summarizer=write)
-    assert done.compaction.written_by == "write" and seen == [threading.current_thread().name]
+    assert done.compaction.written_by == "write" and {*seen} == {threading.current_thread().name}
 
 
 @pytest.mark.parametrize("dialect", WIRES)

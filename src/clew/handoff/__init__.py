@@ -30,7 +30,13 @@ from clew.lazy import lazy_names
 if TYPE_CHECKING:
     from clew.handoff.chunks import Coverage
     from clew.handoff.complete import UNVERIFIED_MARK
-    from clew.handoff.model import Complete, ConversationExtension, SummaryModel, summary_model
+    from clew.handoff.model import (
+        Complete,
+        ConversationExtension,
+        SummaryModel,
+        summary_model,
+        summary_model_for,
+    )
     from clew.handoff.prompt import is_instruction
     from clew.handoff.spans import Line, Span, read_line, references_in
     from clew.handoff.writer import ModelSummarizer, ModelSummary
@@ -41,7 +47,7 @@ __all__ = [
     "CountTokens", "Coverage", "Entry", "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer", "ModelSummary",
     "ReadMessage", "Span", "Summarize", "Summary", "SummaryInput", "SummaryModel", "Worth", "WrappedSummary", "excerpt",
     "is_instruction", "list_style", "read_line", "read_material", "references_in", "select", "summarize_builtin",
-    "summary_model", "unwrap", "wrap", "write_handoff",
+    "summary_model", "summary_model_for", "unwrap", "wrap", "write_handoff",
 ]  # fmt: skip
 
 # The built-in summariser needs none of these.
@@ -50,7 +56,7 @@ __getattr__, __dir__ = lazy_names(
     {
         ".chunks": "Coverage",
         ".complete": "UNVERIFIED_MARK",
-        ".model": "Complete ConversationExtension SummaryModel summary_model",
+        ".model": "Complete ConversationExtension SummaryModel summary_model summary_model_for",
         ".prompt": "is_instruction",
         ".spans": "Line Span read_line references_in",
         ".writer": "ModelSummarizer ModelSummary",

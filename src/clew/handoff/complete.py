@@ -63,8 +63,10 @@ def complete_handoff(
     for claim in claims:
         if claim.is_certain:
             text = _marked(text, claim.text)
-    fitted, left_out = shorten_text(text, budget, count)
-    added = _added(source, fitted, int(budget * _SHARE_OF_ADDED), budget - count(fitted), count)
+    most = int(budget * _SHARE_OF_ADDED)
+    # Only a text that is too long anyway makes room for what is missing in it.
+    fitted, left_out = shorten_text(text, budget if count(text) <= budget else budget - most, count)
+    added = _added(source, fitted, min(most, budget - count(fitted)), count)
     if added:
         fitted = f"{fitted}\n\n## {ADDED_HEADING}\n" + "\n".join(f"- {source.clean(entry.render())}" for entry in added)
     return CompletedHandoff(fitted, Handoff.of_text(fitted), tuple(claim.text for claim in claims), left_out)
@@ -73,9 +75,9 @@ def complete_handoff(
 # -- what is missing ---------------------------------------------------------------------------------------------------
 
 
-def _added(source: SummaryInput, text: str, most: int, room: int, count: CountTokens) -> list[Entry]:
-    """The certain entries that the text does not mention, as many as fit."""
-    left = min(most, room) - count(f"\n\n## {ADDED_HEADING}\n")
+def _added(source: SummaryInput, text: str, room: int, count: CountTokens) -> list[Entry]:
+    """The certain entries that neither the text nor another entry mentions, as many as fit."""
+    left = room - count(f"\n\n## {ADDED_HEADING}\n")
     said = _plain(text)
     added: list[Entry] = []
     for entry, key in _certain(source, text):
@@ -85,6 +87,7 @@ def _added(source: SummaryInput, text: str, most: int, room: int, count: CountTo
         if cost <= left:
             left -= cost
             added.append(entry)
+            said += f" {_plain(entry.text)}"
     return added
 
 

@@ -15,7 +15,7 @@ from clew.redact import redact_text
 
 _SHORT_SECONDS = 60.0
 _LONG_SECONDS = 600.0
-_DETAIL_CHARS = 160
+_DETAIL_CHARS = 360
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ _TABLE = (
     FailureKind("payload_too_large", 0, _SHORT_SECONDS, "said that even a smaller prompt was too large"),
     FailureKind("output_cap_too_large", 0, _SHORT_SECONDS, "refused the length that was asked for"),
     FailureKind("other", 1, _SHORT_SECONDS, "failed"),
-    # The next ones are about the reply; another try may give a better one.
+    # The next ones are about the reply.
     FailureKind("empty", 1, _SHORT_SECONDS, "wrote nothing"),
     FailureKind("thoughts_only", 1, _SHORT_SECONDS, "only thought aloud and wrote no handoff"),
     FailureKind("garbage", 1, _SHORT_SECONDS, "wrote something that is no handoff"),
@@ -58,6 +58,9 @@ _BY_KIND = {row.kind: row for row in _TABLE}
 # About the line to the model: asking in another way meets the same failure.
 _WHATEVER_IS_ASKED = frozenset({"rate_limit", "overloaded", "network", "timeout", "auth", "quota"})
 
+# Another try may give a better reply where the model reads what was wrong with the last one.
+_ABOUT_REPLY = frozenset({"empty", "thoughts_only", "garbage", "repetition"})
+
 _TIMEOUT_WORDS = ("timeout", "deadline", "timed out")
 
 
@@ -68,6 +71,11 @@ def failure_kind_of(failure: SummaryFailed) -> FailureKind:
 def is_about_request(failure: SummaryFailed) -> bool:
     """Whether the same model may do better when it is asked in another way."""
     return failure.kind not in _WHATEVER_IS_ASKED
+
+
+def is_about_reply(failure: SummaryFailed) -> bool:
+    """Whether the model replied, but with no handoff."""
+    return failure.kind in _ABOUT_REPLY
 
 
 def describe_failure(failure: SummaryFailed) -> str:

@@ -70,7 +70,8 @@ def summary_model(
 ) -> SummaryModel:
     """A model made from a function that takes a prompt, and `max_tokens` where it has such a parameter.
 
-    The function may be async. It returns the text, or the reply of a common SDK.
+    The function may be async. It returns the text, or the reply of a common SDK. `context_length` is the window of the
+    model behind it: longer conversations are read in chunks.
     """
     if not callable(function):
         raise InvalidArgument(f"summarizer is {function!r}; pass a function that takes a prompt and returns text")
@@ -90,6 +91,13 @@ def summary_model(
         return reply.text
 
     return SummaryModel(name or _name_of(function), complete, context_length, max_output)
+
+
+def summary_model_for(summarizer: Callable[..., Any] | SummaryModel, window: int) -> SummaryModel:
+    """The model that is given; a function becomes one that is sent no more than the window that it summarises for."""
+    if isinstance(summarizer, SummaryModel):
+        return summarizer
+    return summary_model(summarizer, context_length=min(window, _DEFAULT_CONTEXT_LENGTH))
 
 
 def _caller(function: Callable[..., Any]) -> Callable[[str, int], Awaitable[Any]]:

@@ -23,10 +23,11 @@ from clew.handoff.value import HEADINGS, VALUES, Handoff
 from clew.messages import Message, text_of
 from clew.redact import redact_text
 
-FIRST = "first/2"
-UPDATE = "update/2"
-EXTEND = "extend/1"
-_HEADINGS = "headings/2"
+FIRST = "first/3"
+UPDATE = "update/3"
+EXTEND = "extend/2"
+_RULES = "rules/1"
+_HEADINGS = "headings/3"
 
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _FOCUS = (
@@ -37,16 +38,18 @@ _FOCUS_CHARS = 300
 _MORE_FOLLOWS = " This is one part of a longer record; more follows later."
 _CONTINUED = " It goes on where the handoff ends."
 _STAYS = (
-    " Only the newest messages stay in view, from the one that begins {quote} on: of these tell what the active task "
+    " Only the newest messages stay in view, from the one that begins {quote} on: write of these what the active task "
     "needs, and no more."
 )
 _UPDATE = (
     "- The conversation begins with an earlier handoff. Keep everything of it that still holds, its message numbers "
-    "and exact values included; leave out only what is clearly obsolete. Keep the mark {mark} where it stands.\n"
+    "and exact values included; leave out only what is clearly obsolete. Keep the mark {mark} where it is.\n"
 )
 _STAYS_CHARS = 80
 _LISTED_CHARS = 160
 _MOST_LISTED = 120
+# Of six handoffs by a strong model, 0.44 to 0.49. Asked for tokens alone, models write a third of them.
+_WORDS_PER_TOKEN = 0.47
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +82,9 @@ def write_prompt(contents: PromptContents) -> str:
     focus = shorten(neutralized(contents.focus), _FOCUS_CHARS) if contents.focus else ""
     return fill_template(
         template_text(template_for(contents)),
-        {
-            "budget": str(contents.budget),
+        _common_values(contents.budget, focus)
+        | {
             "delimiter": delimiter,
-            "focus": fill_template(_FOCUS, {"focus": focus}) if focus else "",
-            "headings": template_text(_HEADINGS).strip(),
             "mark": UNVERIFIED_MARK,
             "part": (_CONTINUED if contents.previous else "") + ("" if contents.is_last else _MORE_FOLLOWS),
             "previous": previous,
@@ -99,15 +100,23 @@ def write_instruction(source: SummaryInput, budget: int) -> str:
     focus = shorten(redact_text(source.focus), _FOCUS_CHARS) if source.focus else ""
     return fill_template(
         template_text(EXTEND),
-        {
-            "budget": str(budget),
-            "focus": fill_template(_FOCUS, {"focus": focus}) if focus else "",
-            "headings": template_text(_HEADINGS).strip(),
+        _common_values(budget, focus)
+        | {
             "kept": fill_template(_STAYS, {"quote": stays}) if stays else "",
             "previous": fill_template(_UPDATE, {"mark": UNVERIFIED_MARK}) if source.previous else "",
             "requests": "\n".join(_listed_requests(source)) or "None.",
         },
     )
+
+
+def _common_values(budget: int, focus: str) -> dict[str, str]:
+    size = {"budget": str(budget), "words": str(int(budget * _WORDS_PER_TOKEN))}
+    return {
+        **size,
+        "rules": fill_template(template_text(_RULES), size),
+        "focus": fill_template(_FOCUS, {"focus": focus}) if focus else "",
+        "headings": template_text(_HEADINGS).strip(),
+    }
 
 
 def is_instruction(message: Message) -> bool:
@@ -197,7 +206,7 @@ def read_draft(reply: str, *, is_truncated: bool = False) -> DraftHandoff:
         raise SummaryFailed(f"{len(text):,} chars that say one thing again and again", kind="repetition")
     lines, headings = _with_plain_headings(text.splitlines())
     if len(headings) < _FEWEST_HEADINGS:
-        raise SummaryFailed(f"it begins {text.strip()[:60]!r} and has no headings of a handoff", kind="garbage")
+        raise SummaryFailed(_lacking(text, headings), kind="garbage")
     stops_early = is_truncated or (VALUES not in headings and not _ends_well(lines))
     if is_truncated and not _ends_well(lines):
         lines = lines[:-1]  # half a path is worse than none
@@ -205,6 +214,15 @@ def read_draft(reply: str, *, is_truncated: bool = False) -> DraftHandoff:
     if not any(Handoff.of_text(text).sections.values()):
         raise SummaryFailed("its headings are there, with nothing under them", kind="empty")
     return DraftHandoff(text, stops_early)
+
+
+def _lacking(text: str, headings: set[str]) -> str:
+    """What a reply lacks, for people and for the model that is asked again."""
+    if not headings:
+        return f"it begins {text.strip()[:60]!r} and has none of the headings, such as '## {HEADINGS[0]}'"
+    found = ", ".join(heading for heading in HEADINGS if heading in headings)
+    missing = ", ".join(heading for heading in HEADINGS if heading not in headings)
+    return f"of the headings it has only {found}, at least {_FEWEST_HEADINGS} are needed; missing are {missing}"
 
 
 def without_thinking(text: str) -> str:

@@ -17,7 +17,7 @@ from clew.handoff.builtin import summarize_builtin
 from clew.handoff.chunked import ChunkedSummary, PromptLimits, summarize_chunks
 from clew.handoff.chunks import Coverage
 from clew.handoff.complete import CompletedHandoff, complete_handoff
-from clew.handoff.failures import describe_failure, failure_kind_of, is_about_request
+from clew.handoff.failures import describe_failure, failure_kind_of, is_about_reply, is_about_request
 from clew.handoff.model import Complete, SummaryModel
 from clew.handoff.prompt import EXTEND, DraftHandoff, read_draft, write_instruction
 from clew.handoff.summary import Cooldowns, CountTokens, Summary, SummaryInput, redacted_input
@@ -29,6 +29,7 @@ Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
 
 _NAMED_IN_WARNING = 5
+_AGAIN = "A reply to this was refused: {problem}. Write the handoff itself, under the headings that are given."
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +163,21 @@ class ModelSummarizer:
         max_tokens: int,
         is_last_try: Callable[[SummaryFailed], bool] = lambda _: False,
     ) -> DraftHandoff:
-        """The draft that the model writes for a prompt; transient failures are retried."""
-        attempt = 0
+        """The draft that the model writes for a prompt; transient failures are retried.
+
+        A model that replied with no handoff is asked again with what its reply lacks.
+        """
+        attempt, asked = 0, prompt
         while True:
             try:
-                return await _draft_once(complete, prompt, max_tokens)
+                return await _draft_once(complete, asked, max_tokens)
             except SummaryFailed as failure:
                 policy = self._retry_policy or _default_retry_policy()
                 wait = policy.delay(attempt, failure.retry_after)
                 if wait is None or attempt >= failure_kind_of(failure).retries or is_last_try(failure):
                     raise
                 attempt += 1
+                asked = f"{prompt}\n{_AGAIN.format(problem=failure.problem)}" if is_about_reply(failure) else prompt
                 await self._sleep(wait)
 
     def _with_cooldown(self, cooldowns: Cooldowns, model: SummaryModel, failure: SummaryFailed) -> Cooldowns:

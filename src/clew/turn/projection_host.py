@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from clew.config import Settings, clew_home
-from clew.engines import EngineFactory, engine_catalog
+from clew.engines import ContextEngine, EngineFactory, EngineSetup, engine_catalog
 from clew.events import Event, Events
-from clew.handoff import ModelSummarizer, SummaryModel, summary_model
+from clew.handoff import ModelSummarizer, SummaryModel, summary_model_for
 from clew.store import installed_embedder, open_store
 from clew.tokens import counter_for
 from clew.tooloutput import SpillFolder
@@ -111,9 +111,13 @@ def engine_factory(
     make = engine if callable(engine) else _named_engine(engine)
     if summarizer is None:
         return make
-    writer = summarizer if isinstance(summarizer, SummaryModel) else summary_model(summarizer)
-    summarize = ModelSummarizer([writer], counter_for(model).text)
-    return lambda setup: make(replace(setup, summarize=summarize))
+    count = counter_for(model).text
+
+    def build(setup: EngineSetup) -> ContextEngine:
+        writer = summary_model_for(summarizer, setup.context_length)
+        return make(replace(setup, summarize=ModelSummarizer([writer], count)))
+
+    return build
 
 
 def _named_engine(name: str | None) -> EngineFactory:
