@@ -8,7 +8,6 @@ import json
 import sys
 import zlib
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,11 @@ from tests.gateway.raw_http import (
 from clew.gateway import GatewayOptions, RequestBounds
 from clew.gateway.wires import wire_path
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 SMALL = GatewayOptions(bounds=RequestBounds(body_bytes=100_000, linger_seconds=0.1))
 KEY = ("x-api-key", PROVIDER_KEY)
@@ -89,6 +93,16 @@ async def test_headers_have_a_bound(tmp_path: Path) -> None:
         assert len(flow.upstream.received) == 1
 
 
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
+async def test_a_websocket_upgrade_gets_426_so_that_the_client_posts_at_once(tmp_path: Path, path: str) -> None:
+    upgrade = (("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", "ZmFrZSBmYWtlIGZha2U="))
+    async with gateway_with(answering(), tmp_path) as flow:
+        reply = await ask_raw(flow, path, KEY, *upgrade, method="GET")
+        assert reply.status == 426 and is_error_of(path, reply.json)
+        assert (await ask_raw(flow, "/v1/nothing", KEY, *upgrade, method="GET")).status == 404
+        assert not flow.upstream.received
+
+
 # -- packed bodies -----------------------------------------------------------------------------------------------------
 
 
@@ -117,21 +131,20 @@ async def test_a_bomb_is_unpacked_to_the_bound_and_no_further(tmp_path: Path, pa
         assert not flow.upstream.received
 
 
-@pytest.mark.skipif(sys.version_info < (3, 14), reason="Python unpacks zstd since 3.14")
 async def test_zstd_is_unpacked_within_the_bound(tmp_path: Path) -> None:
-    zstd = import_module("compression.zstd")
+    wide = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 30})
     async with gateway_with(answering(), tmp_path, listen=SMALL) as flow:
         head = ("Content-Encoding", "zstd")
         plain = json.dumps(body_for("/v1/messages")).encode()
         assert (await ask_raw(flow, "/v1/messages", KEY, head, body=zstd.compress(plain))).status == 200
         assert flow.upstream.received[0].raw == plain
         assert (await ask_raw(flow, "/v1/messages", KEY, head, body=zstd.compress(BOMB))).status == 413
-        assert (await ask_raw(flow, "/v1/messages", KEY, head, body=b"no zstd")).status == 400
+        for body in (b"no zstd", zstd.compress(plain)[:-4], wide.compress(plain) + wide.flush(), b""):
+            assert (await ask_raw(flow, "/v1/messages", KEY, head, body=body)).status == 400
+        assert len(flow.upstream.received) == 1
 
 
-@pytest.mark.parametrize(
-    "encoding", ["br", "compress", "gzip, gzip", "x", *(["zstd"] if sys.version_info < (3, 14) else [])]
-)
+@pytest.mark.parametrize("encoding", ["br", "compress", "gzip, gzip", "x", "zstd, gzip"])
 @pytest.mark.parametrize("path", PATHS)
 async def test_an_encoding_that_is_not_read_is_refused_and_the_known_ones_named(
     tmp_path: Path, path: str, encoding: str

@@ -8,15 +8,20 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
+import sys
 import zlib
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from aiohttp import StreamReader, web
 from multidict import CIMultiDictProxy
 
 from clew.gateway.callers import Refusal
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # A path with anything encoded means one thing here and might mean another at the upstream; ids have `:` and `@`.
@@ -159,20 +164,20 @@ def too_large(bounds: RequestBounds) -> Refusal:
 def encoding_of(headers: CIMultiDictProxy[str]) -> str:
     """How a body is packed; raises `Refusal` where it cannot be unpacked."""
     named = ",".join(headers.getall("Content-Encoding", [])).strip().lower() or "identity"
-    if named in _WINDOW_BITS or named == "identity" or (named == "zstd" and _zstd() is not None):
+    if named in ("identity", "zstd") or named in _WINDOW_BITS:
         return named
-    taken = "gzip, deflate" if _zstd() is None else "gzip, deflate, zstd"
+    taken = "gzip, deflate, zstd"
     message = f"a body in {named[:50]!r} is not read here; send it as it is, or in one of: {taken}"
     raise Refusal(415, message, {"Accept-Encoding": taken, "Connection": "close"})
 
 
 def unpack(body: bytes, encoding: str, bounds: RequestBounds) -> bytes:
     """A packed body, never unpacked further than its bound."""
+    # zstd refuses by itself what would need more than 128 MB for its window.
+    unpacker = zstd.ZstdDecompressor() if encoding == "zstd" else zlib.decompressobj(_WINDOW_BITS[encoding])
     try:
-        if encoding == "zstd":
-            return _unpacked(_zstd().ZstdDecompressor(), body, bounds)
-        return _unpacked(zlib.decompressobj(_WINDOW_BITS[encoding]), body, bounds)
-    except _unpacking_errors() as error:
+        return _unpacked(unpacker, body, bounds)
+    except (zlib.error, zstd.ZstdError, ValueError, EOFError) as error:
         raise Refusal(400, f"the body is not what its Content-Encoding says: {encoding}") from error
 
 
@@ -191,16 +196,3 @@ def _unpacked(unpacker: Any, body: bytes, bounds: RequestBounds) -> bytes:
     if unpacker.unused_data:
         raise ValueError("something follows it")
     return bytes(whole)
-
-
-def _unpacking_errors() -> tuple[type[Exception], ...]:
-    known: tuple[type[Exception], ...] = (zlib.error, ValueError, EOFError)
-    return known if _zstd() is None else (*known, _zstd().ZstdError)
-
-
-def _zstd() -> Any:
-    """Python's own since 3.14; None before."""
-    try:
-        return import_module("compression.zstd")
-    except ImportError:
-        return None

@@ -156,6 +156,9 @@ class GatewayServer:
             if request.path in OPEN_PATHS:
                 return await handler(request)
             if not is_plain_path(request.raw_path) or not _is_served(request):
+                if path is not None and request.headers.get("Upgrade", "").lower() == "websocket":
+                    # Codex tries this first. By a 426 it goes on with POST at once, by a 404 after seven attempts.
+                    raise Refusal(426, "the gateway has no WebSocket here: send a POST", {"Upgrade": "HTTP/1.1"})
                 raise Refusal(404, f"the gateway does not serve {request.method} {request.path[:200]}")
             if self._pages is not None and self._pages.owns(request.path):
                 return await self._serve_page(request, handler)
