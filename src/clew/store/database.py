@@ -40,9 +40,13 @@ class SqlStatement(NamedTuple):
     sql: str
     params: Sequence[Any] = ()
     many: bool = False
+    tolerant: bool = False
+    """A damaged page ends the rows instead of raising an error."""
 
 
 Steps: TypeAlias = Generator[SqlStatement, list[Row], T]
+Turns: TypeAlias = Generator[Callable[[], Steps[Any]], Any, T]
+"""Operations that run one after the other, each in a transaction of its own; each gets the result of the one before."""
 
 
 def fetch_one(sql: str, *params: Any) -> Steps[Row | None]:
@@ -59,6 +63,11 @@ def fetch_number(sql: str, *params: Any) -> Steps[int]:
 
 def fetch_all(sql: str, *params: Any) -> Steps[list[Row]]:
     return (yield SqlStatement(sql, params))
+
+
+def fetch_readable(sql: str, *params: Any) -> Steps[list[Row]]:
+    """The rows up to the first that is on a damaged page. After one SQLite writes nothing more in that transaction."""
+    return (yield SqlStatement(sql, params, tolerant=True))
 
 
 def execute(sql: str, *params: Any) -> Steps[None]:
@@ -115,6 +124,15 @@ class WordIndex(Protocol):
         """What the index finds wrong with itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class DatabaseProblem:
+    """What a database finds wrong with itself."""
+
+    what: str
+    is_in_index: bool
+    """It concerns nothing but the search index, which is made from the rows."""
+
+
 class Database(Protocol):
     """Runs operations, each in one transaction."""
 
@@ -132,6 +150,9 @@ class Database(Protocol):
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation that changes nothing, on one state of the database."""
 
+    async def read_in_turns(self, turns: Turns[T]) -> T:
+        """Run operations that change nothing of the database, with no other operation of this store in between."""
+
     async def read_briefly(self, operation: Callable[[], Steps[T | None]]) -> T | None:
         """The result of an operation that changes nothing and reads a few rows, where it can be had at once; None where
         it cannot, and `read` has to be asked."""
@@ -145,8 +166,11 @@ class Database(Protocol):
     def write_soon(self, operation: Callable[[], Steps[T]]) -> None:
         """Run an operation later, without waiting for it."""
 
-    async def check(self) -> list[str]:
+    async def check(self) -> list[DatabaseProblem]:
         """What the database finds wrong with itself."""
+
+    async def recreate_index(self) -> None:
+        """Replace the tables of the search index by empty ones, whatever is wrong with their pages."""
 
     async def close(self) -> None: ...
 

@@ -75,10 +75,12 @@ class HealthProblem:
 
 async def check_database(database: Database, index_waiting: Callable[[], Awaitable[None]]) -> list[HealthProblem]:
     """Everything that is wrong with a database, its rows and its index."""
-    problems = [HealthProblem("database", problem) for problem in await database.check()]
+    own = await database.check()
+    problems = [HealthProblem("index" if problem.is_in_index else "database", problem.what) for problem in own]
     try:
         problems += await database.read(check_rows)
-        problems += await _check_database_index(database, index_waiting)
+        if not own:
+            problems += await _check_database_index(database, index_waiting)
     except DatabaseDamaged as error:
         # What could not be read is mostly among what the database has found itself.
         if not problems:

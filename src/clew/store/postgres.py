@@ -14,7 +14,17 @@ from typing import Any, TypeVar
 
 from clew.errors import DatabaseBusy, DatabaseFull, ReadOnlyStore, StoreError
 from clew.install import install_command
-from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, execute, fetch_one, lenient_text
+from clew.store.database import (
+    ROW_LOCK,
+    DatabaseProblem,
+    Row,
+    Steps,
+    Turns,
+    WordIndex,
+    execute,
+    fetch_one,
+    lenient_text,
+)
 from clew.store.migrate import apply_next, refuse_newer, schema_version
 from clew.store.search.index import TsvectorIndex
 
@@ -102,9 +112,20 @@ class PostgresDatabase:
         assert row is not None
         return str(row[0])
 
-    async def check(self) -> list[str]:
+    async def check(self) -> list[DatabaseProblem]:
         """Nothing: the server checks its own files."""
         return []
+
+    async def read_in_turns(self, turns: Turns[T]) -> T:
+        result = None
+        try:
+            while True:
+                result = await self.read(turns.send(result))
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+    async def recreate_index(self) -> None:
+        await self.write(self.index.clear)
 
     async def close(self) -> None:
         self._is_closed = True

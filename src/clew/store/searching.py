@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from clew.errors import ClewError, DatabaseFull, IndexDamaged, ReadOnlyStore
+from clew.errors import ClewError, DatabaseDamaged, DatabaseFull, IndexDamaged, ReadOnlyStore
 from clew.store.database import Clock, Database, Steps, wall_clock
 from clew.store.keys import KeyStore
 from clew.store.search.base import KINDS, SearchResult, SearchScope, SnippetSizes
 from clew.store.search.indexing import catch_up, index_where, is_behind
 from clew.store.search.query import may_ask
 from clew.store.search.ranking import SNIPPET_CHARS
-from clew.store.search.search import run_search, run_search_if_indexed, run_search_of_rare_word, run_search_unwritten
+from clew.store.search.search import (
+    run_search,
+    run_search_if_indexed,
+    run_search_of_rare_word,
+    run_search_unwritten,
+    search_readable_rows,
+)
 from clew.store.search.vectors import (
     AskedMeaning,
     Embedder,
@@ -67,10 +73,15 @@ class SearchStore(KeyStore):
             return await self._database.read(lambda: run_search(*asked, meaning))
         except (DatabaseFull, ReadOnlyStore):
             return await self._database.read(lambda: run_search_unwritten(*asked))
+        except DatabaseDamaged:
+            return await self._database.read_in_turns(search_readable_rows(*asked))
         except IndexDamaged:
             # Nothing is lost: the index is made from the rows.
-            await self.rebuild_index()
-            return await self._database.read(lambda: run_search(*asked))
+            try:
+                await self.rebuild_index()
+                return await self._database.read(lambda: run_search(*asked))
+            except (IndexDamaged, DatabaseDamaged, DatabaseFull, ReadOnlyStore):
+                return await self._database.read_in_turns(search_readable_rows(*asked))
 
     async def index_waiting(self) -> None:
         """Index every row that waits for it."""
@@ -91,8 +102,13 @@ class SearchStore(KeyStore):
                 for kind in KINDS:
                     yield from index_where(index, kind, "1 = 1")
 
-        await self._database.write(operation)
-        await self.index_waiting()
+        try:
+            await self._database.write(operation)
+            await self.index_waiting()
+        except (IndexDamaged, DatabaseDamaged):
+            await self._database.recreate_index()
+            await self._database.write(operation)
+            await self.index_waiting()
         self._embedded_at = None
 
     # Vectors

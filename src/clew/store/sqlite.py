@@ -13,6 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, TypeVar
@@ -27,9 +28,9 @@ from clew.errors import (
     SchemaTooNew,
     StoreError,
 )
-from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, lenient_text
+from clew.store.database import ROW_LOCK, DatabaseProblem, Row, Steps, Turns, WordIndex, lenient_text
 from clew.store.migrate import apply_next, refuse_newer, schema_version
-from clew.store.search.index import LIST_WORD_PLACES, Fts5Index
+from clew.store.search.index import INDEX_TABLES, LIST_WORD_PLACES, Fts5Index
 
 T = TypeVar("T")
 Flush = Literal["full", "normal"]
@@ -73,6 +74,9 @@ class SqliteDatabase:
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._reader.submit(lambda connection: connection.transact("BEGIN", operation))
 
+    async def read_in_turns(self, turns: Turns[T]) -> T:
+        return await self._reader.submit(lambda connection: connection.run_turns(turns))
+
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         if self.unwritable is not None:
             raise ReadOnlyStore(f"{self.unwritable}, so that nothing can be kept in it; reading it goes on")
@@ -85,8 +89,11 @@ class SqliteDatabase:
     async def change_mark(self) -> str:
         return await self._reader.submit(lambda connection: connection.change_mark())
 
-    async def check(self) -> list[str]:
-        return await self._reader.submit(lambda connection: connection.damage(_MOST_PROBLEMS, thorough=True))
+    async def check(self) -> list[DatabaseProblem]:
+        return await self._reader.submit(lambda connection: connection.problems())
+
+    async def recreate_index(self) -> None:
+        await self._writer.submit(lambda connection: connection.recreate_index())
 
     async def close(self) -> None:
         # One after the other: the last connection to close merges the write-ahead log into the file, in its thread.
@@ -114,6 +121,7 @@ class SqliteConnection:
         self._where = where
         self._busy_seconds = busy_seconds
         self._on_statement = on_statement
+        self._met_damage = False
         # Statements recur, and compiling one costs more than running it.
         self._raw = sqlite3.connect(
             uri or where,
@@ -151,12 +159,29 @@ class SqliteConnection:
             raise
         return result
 
+    def run_turns(self, turns: Turns[T]) -> T:
+        """Run operations one after the other; an error of one is raised inside `turns`, which may clean up."""
+        step = lambda: turns.send(None)  # noqa: E731
+        try:
+            while True:
+                operation = step()
+                try:
+                    result = self.transact("BEGIN", operation)
+                except StoreError as error:
+                    step = partial(turns.throw, error)
+                else:
+                    step = partial(turns.send, result)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
     def run(self, begin: str, operation: Callable[[], Steps[T]]) -> T:
         """As `transact`, with the errors as they come."""
         self.fetch(begin)
         try:
+            self._met_damage = False
             result = self._run_steps(operation())
-            self.fetch("COMMIT")
+            # After a tolerated error of a damaged page SQLite commits nothing; there is nothing to commit.
+            self.fetch("ROLLBACK" if self._met_damage else "COMMIT")
         except BaseException:
             self._roll_back()
             raise
@@ -184,6 +209,52 @@ class SqliteConnection:
         lines = [line for row in found for line in str(row[0]).splitlines()]
         return [line for line in lines if line != "ok" and not line.startswith("***")]
 
+    def problems(self) -> list[DatabaseProblem]:
+        """What SQLite finds wrong, each with whether it is in the search index alone."""
+        found = self.damage(_MOST_PROBLEMS, thorough=True)
+        if not found:
+            return []
+        in_index = self._are_rows_sound()
+        return [DatabaseProblem(line, in_index) for line in found]
+
+    def _are_rows_sound(self) -> bool:
+        """Whether SQLite finds nothing wrong with the tables that the search index is made from."""
+        try:
+            names = self.fetch("SELECT name, tbl_name FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL")
+            rows = [name for name, table in names if not _is_of_index(name, table)]
+            return bool(rows) and all(self.fetch(f'PRAGMA integrity_check("{name}")') == [("ok",)] for name in rows)
+        except (sqlite3.Error, UnicodeDecodeError):
+            return False
+
+    def recreate_index(self) -> None:
+        """Take the tables of the index out of the schema, drop their pages by copying the rest, and create them anew.
+
+        A damaged table cannot be dropped: dropping it reads its pages. SQL indexes are made anew for the same reason.
+        """
+        try:
+            tables = self.fetch("SELECT type, name, tbl_name, sql FROM sqlite_master")
+            index = [row for row in tables if _is_of_index(row[1], row[2]) or (row[0] == "index" and row[3])]
+            self.fetch("DROP TABLE IF EXISTS temp.word_places")
+            self.fetch("PRAGMA foreign_keys=OFF")
+            self.fetch("PRAGMA writable_schema=ON")
+            self.fetch("BEGIN IMMEDIATE")
+            for _, name, _, _ in index:
+                self.fetch("DELETE FROM sqlite_master WHERE name = ?", (name,))
+            self.fetch("COMMIT")
+            self.fetch("PRAGMA writable_schema=RESET")
+            self.fetch("VACUUM")
+            self.fetch("BEGIN IMMEDIATE")
+            # Tables before their indexes; those behind the full-text table are made with it.
+            for kind, name, _, sql in sorted(index, key=lambda row: str(row[0]), reverse=True):
+                if sql and not (kind == "table" and name.startswith("words_")):
+                    self.fetch(sql)
+            self.fetch("COMMIT")
+            self.fetch("PRAGMA foreign_keys=ON")
+            self.fetch(LIST_WORD_PLACES)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            self._roll_back()
+            raise as_store_error(error, self._where, self._busy_seconds) from error
+
     def change_mark(self) -> str:
         """Changed by every commit: `data_version` tells those of other connections, the count those of this one."""
         return f"{self.fetch('PRAGMA data_version')[0][0]}:{self._raw.total_changes}"
@@ -206,6 +277,8 @@ class SqliteConnection:
                 elif sql.endswith(ROW_LOCK):
                     # A writer has locked the whole file already.
                     rows = []
+                elif statement.tolerant:
+                    rows = self._readable_rows(sql, statement.params)
                 else:
                     rows = self._rows_of(sql, statement.params)
                 statement = send(rows)
@@ -213,6 +286,19 @@ class SqliteConnection:
             return done.value  # type: ignore[no-any-return]
         finally:
             steps.close()
+
+    def _readable_rows(self, sql: str, params: Any) -> list[Row]:
+        rows: list[Row] = []
+        self._raw.text_factory = lenient_text
+        try:
+            rows.extend(self._raw.execute(sql, params))
+        except sqlite3.DatabaseError as error:
+            if (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            self._met_damage = True
+        finally:
+            self._raw.text_factory = str
+        return rows
 
     def _rows_of(self, sql: str, params: Any) -> list[Row]:
         try:
@@ -475,6 +561,11 @@ def as_store_error(error: BaseException, where: str, busy_seconds: float) -> Sto
     if code & 0xFF == sqlite3.SQLITE_READONLY:
         return ReadOnlyStore(f"{where}: cannot be written ({error}); check who owns the file and its folder")
     return StoreError(f"{where}: {error}")
+
+
+def _is_of_index(name: str, table: str) -> bool:
+    """Whether a table or an SQL index belongs to the search index, which is made from the rows."""
+    return any(one in INDEX_TABLES or one.startswith(("words_", "docs_by_", "vectors_by_")) for one in (name, table))
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

@@ -29,6 +29,8 @@ class SearchPage:
 def print_results(page: SearchPage, where: str, console: Console) -> None:
     """The hits; `where` are the filters in words."""
     result = page.result
+    if result.problem:
+        console.print(console.style(f"Note: {result.problem}.", "yellow"))
     if not result.hits:
         _print_none(result, where, console)
         return
@@ -61,6 +63,7 @@ def results_json(page: SearchPage, where: str) -> dict[str, Any]:
         ],
         "searched": searched
         and {"messages": searched.messages, "summaries": searched.summaries, "outputs": searched.outputs},
+        **({"problem": result.problem} if result.problem else {}),
     }
 
 

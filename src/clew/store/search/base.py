@@ -172,6 +172,8 @@ class SearchResult:
     query: str
     hits: tuple[SearchHit, ...]
     searched: SearchCoverage | None
+    problem: str | None = None
+    """Why rows may be missing among the hits, and what to do: the index, or more of the database, is damaged."""
 
     @property
     def groups(self) -> tuple[SearchHitGroup, ...]:

@@ -42,6 +42,10 @@ LIST_WORD_PLACES = "CREATE VIRTUAL TABLE temp.word_places USING fts5vocab(main, 
 """Run once for each connection to SQLite: the words of the index, with every place of each."""
 
 
+INDEX_TABLES = ("words", "docs", "indexed", "vectors")
+"""What is made from the rows, and can be made again."""
+
+
 def filter_conditions(filters: SearchFilters, columns: Mapping[str, str]) -> tuple[list[str], list[Any]]:
     """SQL conditions for filters, and their parameters. `columns` has the SQL of each value that is filtered by."""
     conditions, params = list[str](), list[Any]()
@@ -111,7 +115,9 @@ class Fts5Index:
             "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
         )
         yield from execute("DELETE FROM docs")
-        yield from execute("UPDATE indexed SET upto = 0")
+        # A damaged page may have taken the rows of this table.
+        yield from execute("DELETE FROM indexed")
+        yield from execute_many("INSERT INTO indexed (kind, upto) VALUES (?, 0)", [(kind,) for kind in KINDS])
 
     def look_up(self, query: IndexQuery) -> Steps[Candidates]:
         found = yield from self._newest(query)

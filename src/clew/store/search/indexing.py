@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
+from clew.errors import IndexDamaged
 from clew.messages import Message
 from clew.store.database import (
     Row,
     RowDamage,
     Steps,
+    Turns,
     WordIndex,
     execute,
+    execute_many,
     fetch_all,
     fetch_number,
     fetch_one,
+    fetch_readable,
     read_json,
     require_ascending,
 )
@@ -89,16 +94,58 @@ def build_side_index(index: WordIndex) -> Steps[None]:
 
     Until `drop_side_index`, those stand for the tables of the same names. SQLite only: elsewhere no rows wait.
     """
-    yield from execute("DROP TABLE temp.word_places")
     yield from execute("CREATE TEMP TABLE indexed AS SELECT kind, upto FROM main.indexed")
+    yield from _create_side_tables()
+    while (yield from catch_up(index)):
+        pass
+
+
+def index_readable_rows(index: WordIndex) -> Turns[None]:
+    """As `build_side_index`, of every row that can be read; the index of the database itself is not read.
+
+    Reading and indexing take turns: SQLite writes nothing in a transaction that met a damaged page.
+    """
+    yield _create_empty_side_index
+    for kind, table in TABLES.items():
+        last = yield partial(_newest_row, table)
+        for first in range(1, last + 1, BATCH_ROWS):
+            stop = min(first + BATCH_ROWS, last + 1)
+            known: dict[int, list[SearchDocument]] = yield partial(_readable_documents, kind, first, stop)
+            for number in range(first, stop) if len(known) < stop - first else ():
+                if number not in known:
+                    known |= yield partial(_readable_documents, kind, number, number + 1)
+            yield partial(index.add, [doc for docs in known.values() for doc in docs])
+
+
+def _create_empty_side_index() -> Steps[None]:
+    yield from execute("CREATE TEMP TABLE indexed (kind TEXT PRIMARY KEY, upto INTEGER NOT NULL)")
+    yield from execute_many("INSERT INTO temp.indexed VALUES (?, ?)", [(kind, 2**62) for kind in KINDS])
+    yield from _create_side_tables()
+
+
+def _newest_row(table: str) -> Steps[int]:
+    found = yield from fetch_readable(f"SELECT max(id) FROM {table}")  # noqa: S608 (fixed names)
+    if not found:
+        found = yield from fetch_readable(f"SELECT id FROM {table} ORDER BY id")  # noqa: S608 (fixed names)
+    return max((int(row[0] or 0) for row in found), default=0)
+
+
+def _readable_documents(kind: DocKind, first: int, stop: int) -> Steps[dict[int, list[SearchDocument]]]:
+    """The documents of the rows with ids from the first on and below the last, as far as they can be read."""
+    link = " AND " if kind == "system" else " WHERE "
+    read = yield from fetch_readable(f"{_SOURCES[kind]}{link}m.id >= ? AND m.id < ? ORDER BY m.id", first, stop)
+    texts = _texts(kind, read)
+    return {row[0]: list(documents_of(_origin(kind, row), text)) for row, text in zip(read, texts, strict=True)}
+
+
+def _create_side_tables() -> Steps[None]:
+    yield from execute("DROP TABLE temp.word_places")
     yield from execute("CREATE TEMP TABLE docs AS SELECT * FROM main.docs WHERE 0")
     yield from execute(
         "CREATE VIRTUAL TABLE temp.words USING fts5 ("
         "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
     )
     yield from execute(LIST_WORD_PLACES.replace("main", "temp"))
-    while (yield from catch_up(index)):
-        pass
 
 
 def drop_side_index() -> Steps[None]:
@@ -139,6 +186,9 @@ def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
         upto = max(upto, newest)
     yield from index.add(batch)
     yield from execute("UPDATE indexed SET upto = ? WHERE kind = ? AND upto <> ?", upto, kind, upto)
+    if more and (yield from fetch_number("SELECT upto FROM indexed WHERE kind = ?", kind)) != upto:
+        # The same rows would be indexed again, for ever.
+        raise IndexDamaged("the search index does not keep how far it reaches; `clew doctor --repair` rebuilds it")
     return more
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from clew.errors import InvalidArgument
 from clew.store import sessions
-from clew.store.database import Row, Steps, WordIndex, as_datetime, as_micros, fetch_all, fetch_number
+from clew.store.database import Row, Steps, Turns, WordIndex, as_datetime, as_micros, fetch_all, fetch_number
 from clew.store.history import segments_of
 from clew.store.search.base import (
     DocKind,
@@ -23,7 +24,13 @@ from clew.store.search.base import (
 from clew.store.search.candidates import FoundCandidates, find_candidates, guess_candidates
 from clew.store.search.days import day_of
 from clew.store.search.index import BY_NAME, filter_conditions
-from clew.store.search.indexing import build_side_index, documents_where, drop_side_index, is_behind
+from clew.store.search.indexing import (
+    build_side_index,
+    documents_where,
+    drop_side_index,
+    index_readable_rows,
+    is_behind,
+)
 from clew.store.search.passages import Place, RankedDocument, first_page, places_beside, with_neighbours
 from clew.store.search.query import ParsedQuery, QueryTerm, may_ask, parse_query
 from clew.store.search.ranking import (
@@ -134,6 +141,19 @@ def run_search_unwritten(
         best.setdefault((hit.kind, hit.ref), hit)
     hits = tuple(best.values())[:limit]
     return SearchResult(query, hits, None if hits else indexed.searched)
+
+
+def search_readable_rows(
+    index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
+) -> Turns[SearchResult]:
+    """The best hits among the rows of a damaged database that can be read, without its index."""
+    try:
+        yield from index_readable_rows(index)
+        found: SearchResult = yield partial(run_search, index, query, scope, limit, sizes)
+    finally:
+        yield drop_side_index
+    problem = "the database is damaged: only rows that can be read were searched; run `clew doctor --repair`"
+    return replace(found, problem=problem)
 
 
 def _read_and_score(found: FoundCandidates) -> Steps[list[RankedDocument]]:
