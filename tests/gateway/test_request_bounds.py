@@ -12,6 +12,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from clew.gateway import GatewayOptions, RequestBounds
+from clew.gateway.wires import wire_path
+from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from tests.gateway.raw_http import (
     LONGEST_WAIT,
     PROVIDER_KEY,
@@ -22,10 +26,6 @@ from tests.gateway.raw_http import (
     request_bytes,
     send_raw,
 )
-
-from clew.gateway import GatewayOptions, RequestBounds
-from clew.gateway.wires import wire_path
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 
 SMALL = GatewayOptions(bounds=RequestBounds(body_bytes=100_000, linger_seconds=0.1))
 KEY = ("x-api-key", PROVIDER_KEY)
