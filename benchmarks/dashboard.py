@@ -18,10 +18,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
+import _repository  # noqa: F401
 from clew.store import ModelCall, NewMessage, NewSession, Store, open_store
-from clew.testing.dashboard import DASHBOARD_MODEL, DashboardVisitor, running_dashboard, visiting
 from clew.testing.messages import assistant, synthetic_history, user
 from clew.usage import CanonicalUsage
+from tests.support.dashboard import DASHBOARD_MODEL, DashboardVisitor, running_dashboard, visiting
 
 LIMIT_MS = 200.0
 _COMPACTION_AT = 3

@@ -29,11 +29,12 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+import _repository  # noqa: F401
 from _table import report
 from clew.testing import synthetic_history
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
-from clew.testing.gateway_clients import CLIENTS
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from tests.support.gateway_clients import CLIENTS
 
 SIZES = {"10 KB": 10_000, "100 KB": 100_000, "1 MB": 1_000_000}
 STREAMS, STREAM_SECONDS, STREAM_PIECE_SECONDS = 200, 60.0, 0.25

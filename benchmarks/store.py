@@ -72,7 +72,8 @@ def growth(lengths: Sequence[int], flush: Flush) -> Iterator[dict[str, Any]]:
 
 def beside_postgres(history: Sequence[Message], flush: Flush) -> None:
     """SQLite and PostgreSQL, by CPU time of this process and by the time that passes."""
-    from clew.testing.store_contract import empty_schema, postgres_server
+    import _repository  # noqa: F401
+    from tests.support.postgres import empty_schema, postgres_server
 
     columns: dict[str, Figures] = {}
     with (

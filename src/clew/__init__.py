@@ -20,7 +20,7 @@ Keep it:
 
     open_store                        sessions, compactions, search, usage; on SQLite or PostgreSQL
 
-Contracts to implement (each with a suite of tests in `clew.testing`):
+Contracts to implement (`clew.testing` has the test suite of context engines):
 
     ContextEngine                     when to compact, and how; `compress` is its one abstract method
     ContextCompressor                 the default engine: head, handoff, tail

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from clew.cli import main
 from clew.testing import assistant, user
-from clew.testing.strategies import broken_histories
+from tests.support.strategies import broken_histories
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8)
 NAMES = st.sampled_from(["role", "content", "text", "tool_calls", "tool_call_id", "id", "function", "name", "input"])

@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 
 from clew.store import open_store
-from clew.testing.dashboard import DashboardVisitor, add_chat
+from tests.support.dashboard import DashboardVisitor, add_chat
 
 PATIENCE = 60.0
 

@@ -9,7 +9,7 @@ import pytest
 
 from clew.store import NewSession, NodePublication, Store
 from clew.testing import assistant, user
-from clew.testing.store_contract_nodes import leaf, shown_from
+from tests.contracts.store_contract_nodes import leaf, shown_from
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept

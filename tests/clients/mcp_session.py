@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.clients.catalog import RealClient
-from tests.clients.session import client_environ, run_program
-
 from clew.integrations.mcp_setups import filled_in, mcp_setup_named
 from clew.messages import ToolCall
 from clew.testing import Upstream
 from clew.testing.upstream import ReceivedRequest, UpstreamAnswer
+from tests.clients.catalog import RealClient
+from tests.clients.session import client_environ, run_program
 
 PROMPT = "How long does the depot wait before it tries again? It was settled in an old session."
 FACT = "The depot waits 4177 seconds before it tries again"

@@ -20,12 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+from clew.integrations.mcp_setups import mcp_setup_named  # noqa: E402
 from tests.clients.catalog import CLIENTS, RealClient  # noqa: E402
 from tests.clients.mcp_session import run_recall  # noqa: E402
 from tests.clients.session import SessionResult, run_session  # noqa: E402
 from tests.clients.watch_session import WATCHED, run_watched  # noqa: E402
-
-from clew.integrations.mcp_setups import mcp_setup_named  # noqa: E402
 
 
 def tell(text: str) -> None:

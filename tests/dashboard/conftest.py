@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest_asyncio
-from tests.dashboard.chromium import Chromium, ChromiumTab, running_chromium
 
 from clew.store import Session
-from clew.testing.dashboard import DashboardFlow, running_dashboard, visiting
+from tests.dashboard.chromium import Chromium, ChromiumTab, running_chromium
+from tests.support.dashboard import DashboardFlow, running_dashboard, visiting
 
 OpenTab: TypeAlias = Callable[..., AbstractAsyncContextManager[ChromiumTab]]
 

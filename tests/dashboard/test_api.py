@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from clew.store import NewSession, Session
-from clew.testing.dashboard import (
+from clew.testing.messages import assistant, user
+from tests.support.dashboard import (
     DashboardFlow,
     DashboardVisitor,
     add_chat,
@@ -19,7 +20,6 @@ from clew.testing.dashboard import (
     running_dashboard,
     visiting,
 )
-from clew.testing.messages import assistant, user
 
 
 @pytest.fixture

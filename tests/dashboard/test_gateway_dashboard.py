@@ -15,8 +15,8 @@ from clew.dashboard import is_dashboard_path
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey, Store
 from clew.testing import Upstream, UpstreamAnswer
-from clew.testing.dashboard import DashboardVisitor, add_chat
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from tests.support.dashboard import DashboardVisitor, add_chat
 
 REFUSED_METHODS = [
     "/dashboard/clew/conversations/x",

@@ -15,8 +15,8 @@ import aiohttp
 import pytest
 
 from clew.store import open_store
-from clew.testing.dashboard import DashboardFlow, DashboardVisitor, add_chat, running_dashboard, visiting
 from clew.testing.messages import user
+from tests.support.dashboard import DashboardFlow, DashboardVisitor, add_chat, running_dashboard, visiting
 
 PATIENCE = 30.0
 OTHER_PROCESS = """

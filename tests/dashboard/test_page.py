@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.dashboard.chromium import CHROMIUM, NO_CHROMIUM, Chromium, ChromiumTab
-from tests.dashboard.conftest import OpenTab, compact, show
 
 from clew.store import NewMessage, Session
-from clew.testing.dashboard import (
+from clew.testing.messages import assistant, user
+from tests.dashboard.chromium import CHROMIUM, NO_CHROMIUM, Chromium, ChromiumTab
+from tests.dashboard.conftest import OpenTab, compact, show
+from tests.support.dashboard import (
     DashboardFlow,
     add_chat,
     add_rounds,
     add_sessions_of_every_kind,
 )
-from clew.testing.messages import assistant, user
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.dashboard.chromium import CHROMIUM, NO_CHROMIUM, ChromiumTab
-from tests.dashboard.conftest import OpenTab, compact, show
 
 from clew.errors import UnknownSession
 from clew.messages import text_of
 from clew.store import Session
-from clew.testing.dashboard import DashboardFlow, add_chat
+from tests.dashboard.chromium import CHROMIUM, NO_CHROMIUM, ChromiumTab
+from tests.dashboard.conftest import OpenTab, compact, show
+from tests.support.dashboard import DashboardFlow, add_chat
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),

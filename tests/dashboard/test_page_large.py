@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.dashboard.chromium import CHROMIUM, NO_CHROMIUM, ChromiumTab
-from tests.dashboard.conftest import OpenTab, show
 
 from clew.store import NewSession, Store, open_store
-from clew.testing.dashboard import DASHBOARD_MODEL, DashboardFlow, running_dashboard
 from clew.testing.messages import assistant, user
+from tests.dashboard.chromium import CHROMIUM, NO_CHROMIUM, ChromiumTab
+from tests.dashboard.conftest import OpenTab, show
+from tests.support.dashboard import DASHBOARD_MODEL, DashboardFlow, running_dashboard
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),

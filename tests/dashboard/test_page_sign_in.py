@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from tests.dashboard.chromium import CHROMIUM, NO_CHROMIUM, Chromium
-from tests.dashboard.conftest import OpenTab, show
 
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey
-from clew.testing.dashboard import DashboardFlow, add_chat
 from clew.testing.gateway import GatewayFlow, gateway_with
 from clew.testing.upstream import Upstream
+from tests.dashboard.chromium import CHROMIUM, NO_CHROMIUM, Chromium
+from tests.dashboard.conftest import OpenTab, show
+from tests.support.dashboard import DashboardFlow, add_chat
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),

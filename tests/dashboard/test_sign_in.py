@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from clew.dashboard.sign_in import SIGNED_IN_SECONDS, CookieSessions, LaunchSignIn
-from clew.testing.dashboard import DashboardFlow, DashboardVisitor, add_chat, running_dashboard, visiting
+from tests.support.dashboard import DashboardFlow, DashboardVisitor, add_chat, running_dashboard, visiting
 
 DATA = ["sessions", "search?q=x", "insights", "sessions/s_1", "sessions/s_1/timeline", "events"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from clew.store import NewSession, Store, UnknownSession, open_store
 from clew.testing import user
-from clew.testing.store_killed import EDITED, FIRST, LATER, SUMMARY, prepare, prepare_compacted, prepare_folded
+from tests.support.store_killed import EDITED, FIRST, LATER, SUMMARY, prepare, prepare_compacted, prepare_folded
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")]
 
@@ -26,8 +26,9 @@ class MapAndView(NamedTuple):
 
 def killed_everywhere(folder: Path, scenario: str, start_from: Path | None) -> list[tuple[Path, list[str]]]:
     """Databases left behind by a process that died at each statement, with what it had acknowledged."""
-    command = [sys.executable, "-m", "clew.testing.store_killed", str(folder), scenario, str(start_from or "")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    command = [sys.executable, "-m", "tests.support.store_killed", str(folder), scenario, str(start_from or "")]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=300)
     points = int(done.stdout.split()[-1])
     assert points > 3
     left = [folder / f"{point:03d}.db" for point in range(1, points + 1)]

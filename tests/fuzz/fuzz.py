@@ -32,10 +32,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.importers.test_codex_rollouts import START, answered, called, counted, recorded, said  # noqa: E402
-from tests.importers.test_session_files import CODEX, HERMES_ROWS, OPENCODE, PI, ClaudeCode, text, use  # noqa: E402
-from tests.store.test_damaged_pages import DOORS, PAGE_BYTES, damaged, sound_database  # noqa: E402
-
 from clew import compress  # noqa: E402
 from clew.config import read_config  # noqa: E402
 from clew.config.yaml_file import with_moved_settings  # noqa: E402
@@ -57,6 +53,9 @@ from clew.testing.upstream_wires import (  # noqa: E402
     responses_events,
 )
 from clew.usage import normalize_usage  # noqa: E402
+from tests.importers.test_codex_rollouts import START, answered, called, counted, recorded, said  # noqa: E402
+from tests.importers.test_session_files import CODEX, HERMES_ROWS, OPENCODE, PI, ClaudeCode, text, use  # noqa: E402
+from tests.store.test_damaged_pages import DOORS, PAGE_BYTES, damaged, sound_database  # noqa: E402
 
 SLOW_SECONDS = 5.0
 FINDINGS = ROOT / "fuzz-findings"

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.gateway.raw_http import PROVIDER_KEY, answering, ask_raw, body_for, make_caller
 
 from clew.gateway import CallLimits, CallMeter, GatewayOptions, Refusal, SharedCallCounts
 from clew.gateway.limits import MAX_CALLERS
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
+from tests.gateway.raw_http import PROVIDER_KEY, answering, ask_raw, body_for, make_caller
 
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", f"/v1beta/models/{GATEWAY_MODEL}:generateContent")
 NO_LIMITS = CallLimits(None, None, None, None)

@@ -14,8 +14,8 @@ import pytest
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey
 from clew.testing.gateway import gateway_with
-from clew.testing.hosting import CREDENTIAL, HostedBot, events_in, hosting_with
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
+from tests.support.hosting import CREDENTIAL, HostedBot, events_in, hosting_with
 
 LONG = "many words of a question that goes on " * 40
 ANNA, BERT = CREDENTIAL, "fake-key-of-bert"

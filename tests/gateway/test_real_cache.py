@@ -20,8 +20,8 @@ import pytest
 
 from clew.events import CompactionFinished, Event
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
-from clew.testing.gateway_clients import CLIENTS
 from clew.testing.upstream import Upstream
+from tests.support.gateway_clients import CLIENTS
 
 MODEL = os.environ.get("CLEW_TEST_GGUF", "")
 WINDOW = 2_048

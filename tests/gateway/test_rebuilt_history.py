@@ -13,7 +13,7 @@ import pytest
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import Upstream
 from clew.testing.upstream_rules import UpstreamRules
-from clew.testing.upstream_worker import UNKNOWN_TASK, ShellWorker
+from tests.support.shell_worker import UNKNOWN_TASK, ShellWorker
 
 TASK = "This is TASK-7. Go through the notes that I paste, one after the other, and then name the task."
 REMINDER = "\n\nTo suggest changes to a file you MUST return the entire content of the updated file.\n" * 4

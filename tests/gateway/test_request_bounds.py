@@ -11,6 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+from clew.gateway import GatewayOptions, RequestBounds
+from clew.gateway.wires import wire_path
+from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from tests.gateway.raw_http import (
     LONGEST_WAIT,
     PROVIDER_KEY,
@@ -21,10 +25,6 @@ from tests.gateway.raw_http import (
     request_bytes,
     send_raw,
 )
-
-from clew.gateway import GatewayOptions, RequestBounds
-from clew.gateway.wires import wire_path
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
-from tests.gateway.test_tool_sessions import FUNCTION, OUTPUT, STRICT, ToolCaller
 
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.gateway_clients import find_folds
 from clew.testing.upstream import Upstream
+from tests.gateway.test_tool_sessions import FUNCTION, OUTPUT, STRICT, ToolCaller
+from tests.support.gateway_clients import find_folds
 
 KEY = "fake-key-of-a-test"
 ROUNDS = 24

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.raw_http import PROVIDER_KEY, answering, ask_raw, make_caller
 
 from clew.events import CompactionFinished
 from clew.gateway import (
@@ -28,6 +27,7 @@ from clew.gateway.metrics import GatewayMetrics
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 from clew.usage import CanonicalUsage
+from tests.gateway.raw_http import PROVIDER_KEY, answering, ask_raw, make_caller
 
 KEY = ("x-api-key", PROVIDER_KEY)
 USAGE = CanonicalUsage(input_tokens=100, output_tokens=7, cache_read_tokens=50, cache_write_tokens=20)

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.raw_http import PROVIDER_KEY, ask_raw
 
 from clew.events import CompactionFinished, CompactionStarted
 from clew.gateway import ExchangeRecord
 from clew.gateway.telemetry import GatewayTelemetry
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
-from clew.testing.gateway_clients import CLIENTS
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.usage import CanonicalUsage
+from tests.gateway.raw_http import PROVIDER_KEY, ask_raw
+from tests.support.gateway_clients import CLIENTS
 
 sdk: Any = pytest.importorskip("opentelemetry.sdk.trace")
 export: Any = pytest.importorskip("opentelemetry.sdk.trace.export")

@@ -10,8 +10,8 @@ import pytest
 
 from clew.gateway import PING_SECONDS
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
-from clew.testing.gateway_clients import CLIENTS, FAKE_KEY
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
+from tests.support.gateway_clients import CLIENTS, FAKE_KEY
 
 STALLS = StreamedAnswer(UpstreamAnswer("never written"), stall_after=0)
 PINGS = {"chat": b": keep-alive", "responses": b": keep-alive", "messages": b"event: ping"}

@@ -13,7 +13,7 @@ from clew.errors import InvalidMessage, UnreadableTranscript
 from clew.importers import open_sessions
 from clew.importers.into_store import ImportedSession, import_session
 from clew.store import Store, open_store
-from clew.testing.strategies import History, histories
+from tests.support.strategies import History, histories
 
 unhurried = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clew.errors import UnreadableTranscript
 from clew.importers import Transcript, read_transcript
-from clew.testing.strategies import History, histories
+from tests.support.strategies import History, histories
 
 unhurried = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from agent_framework import Agent, AgentSession, Content, Message
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
+
+from clew.integrations.agent_framework import ClewChatMiddleware
+from clew.messages import text_of
 from tests.integrations.scenario import (
     KEY,
     PICTURE,
@@ -23,9 +26,6 @@ from tests.integrations.scenario import (
     requests_of,
     running,
 )
-
-from clew.integrations.agent_framework import ClewChatMiddleware
-from clew.messages import text_of
 
 CLIENTS = [OpenAIChatCompletionClient, OpenAIChatClient]
 

@@ -12,6 +12,9 @@ from google.adk.models.google_llm import Gemini
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
+
+from clew.integrations.google_adk import ClewPlugin
+from clew.messages import text_of
 from tests.integrations.scenario import (
     KEY,
     SYSTEM,
@@ -25,9 +28,6 @@ from tests.integrations.scenario import (
     requests_of,
     running,
 )
-
-from clew.integrations.google_adk import ClewPlugin
-from clew.messages import text_of
 
 
 def read_part(number: int) -> str:

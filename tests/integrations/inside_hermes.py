@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from clew.messages import text_of
+from clew.store import SearchScope, open_store
+from clew.testing import call
+from clew.testing.upstream import Step, UpstreamAnswer, UpstreamFault
 from tests.integrations.hermes_agents import (
     HANDOFF,
     SMALL_MODEL,
@@ -22,11 +27,6 @@ from tests.integrations.hermes_agents import (
     question,
     talk,
 )
-
-from clew.messages import text_of
-from clew.store import SearchScope, open_store
-from clew.testing import call
-from clew.testing.upstream import Step, UpstreamAnswer, UpstreamFault
 
 HERE = Path(__file__).parent
 

@@ -10,6 +10,9 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+
+from clew.integrations.langchain import ClewMiddleware, ClewPreModelHook, ClewStateMiddleware
+from clew.messages import text_of
 from tests.integrations.scenario import (
     KEY,
     PICTURE,
@@ -24,9 +27,6 @@ from tests.integrations.scenario import (
     requests_of,
     running,
 )
-
-from clew.integrations.langchain import ClewMiddleware, ClewPreModelHook, ClewStateMiddleware
-from clew.messages import text_of
 
 LIMIT = {"recursion_limit": 200}
 

@@ -17,6 +17,8 @@ from urllib.request import urlopen
 
 import pytest
 from openai import OpenAI
+
+from clew.integrations.litellm import ClewHook
 from tests.integrations.scenario import (
     KEY,
     SYSTEM,
@@ -29,8 +31,6 @@ from tests.integrations.scenario import (
     requests_of,
     running,
 )
-
-from clew.integrations.litellm import ClewHook
 
 TOOL = {
     "name": "read_part",

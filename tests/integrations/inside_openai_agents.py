@@ -18,6 +18,9 @@ from agents import (
     set_tracing_disabled,
 )
 from openai import AsyncOpenAI
+
+from clew.integrations.openai_agents import ClewInputFilter, ClewSession
+from clew.messages import text_of
 from tests.integrations.scenario import (
     KEY,
     SYSTEM,
@@ -31,9 +34,6 @@ from tests.integrations.scenario import (
     requests_of,
     running,
 )
-
-from clew.integrations.openai_agents import ClewInputFilter, ClewSession
-from clew.messages import text_of
 
 set_tracing_disabled(True)
 MODELS = [OpenAIChatCompletionsModel, OpenAIResponsesModel]

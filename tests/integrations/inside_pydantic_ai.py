@@ -20,6 +20,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
+
+from clew.integrations.pydantic_ai import ClewCapability
+from clew.messages import text_of
 from tests.integrations.scenario import (
     KEY,
     SYSTEM,
@@ -32,9 +35,6 @@ from tests.integrations.scenario import (
     requests_of,
     running,
 )
-
-from clew.integrations.pydantic_ai import ClewCapability
-from clew.messages import text_of
 
 NO_LIMIT = UsageLimits(request_limit=None)
 

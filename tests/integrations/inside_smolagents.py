@@ -10,6 +10,10 @@ import pytest
 from PIL import Image  # type: ignore[import-not-found]
 from smolagents import CodeAgent, OpenAIModel, ToolCallingAgent, tool
 from smolagents.monitoring import LogLevel
+
+from clew.integrations.smolagents import ClewMemory
+from clew.messages import text_of
+from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer, UpstreamRules
 from tests.integrations.scenario import (
     KEY,
     TASK,
@@ -22,10 +26,6 @@ from tests.integrations.scenario import (
     requests_of,
     running,
 )
-
-from clew.integrations.smolagents import ClewMemory
-from clew.messages import text_of
-from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer, UpstreamRules
 
 
 @tool  # type: ignore[untyped-decorator]

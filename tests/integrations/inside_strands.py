@@ -9,6 +9,9 @@ from typing import Any
 from strands import Agent, tool
 from strands.models.openai import OpenAIModel
 from strands.session.file_session_manager import FileSessionManager
+
+from clew.integrations.strands import ClewConversation
+from clew.messages import text_of
 from tests.integrations.scenario import (
     KEY,
     SYSTEM,
@@ -22,9 +25,6 @@ from tests.integrations.scenario import (
     requests_of,
     running,
 )
-
-from clew.integrations.strands import ClewConversation
-from clew.messages import text_of
 
 
 @tool  # type: ignore[untyped-decorator]

@@ -29,8 +29,8 @@ from clew.engines.compressor.prune import fit_tail, prune
 from clew.handoff import SYSTEM_NOTE, unwrap
 from clew.messages import Message, arguments_of_call, calls_of, read_conversation, repair, safe_cuts
 from clew.testing import assistant, call, system, tool, user
-from clew.testing.strategies import broken_histories, histories
 from clew.tokens import counter_for
+from tests.support.strategies import broken_histories, histories
 
 quick = settings(max_examples=40, deadline=None)
 chosen = st.builds(

@@ -14,7 +14,7 @@ from clew.facts import Record, output_parts, person_text, prose_parts, read_outc
 from clew.facts.data import load_table
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
-from clew.testing.strategies import History, broken_histories, histories, texts
+from tests.support.strategies import History, broken_histories, histories, texts
 
 words = st.sampled_from(
     "Error: FAILED exit code 1 src/a.py load_day() 9f3c2ab never don't ``` <file> </file> \n \t > >> 'q \" | rm <<EOF "

@@ -16,8 +16,8 @@ from clew.handoff import COMPLETED, END_MARKER, HEADINGS, Entry, Handoff, summar
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
-from clew.testing.strategies import History, broken_histories, histories, texts
 from clew.tokens import counter_for
+from tests.support.strategies import History, broken_histories, histories, texts
 
 count = counter_for(None).text
 budgets = st.sampled_from([60, 90, 150, 400, 1_500, 12_000])

@@ -21,10 +21,10 @@ from clew.events import CompactionFinished, CompactionUndone, Event, Events
 from clew.messages import Message, repair
 from clew.store import Store, open_store
 from clew.testing import ScriptedProvider, assistant, call, tool, user
-from clew.testing.strategies import broken_histories, histories
 from clew.tokens import count_tokens
 from clew.tooloutput import SpillFolder
 from clew.turn import ModelTarget, ProjectedConversation, Runtime, RuntimeOptions
+from tests.support.strategies import broken_histories, histories
 
 few = settings(max_examples=20, deadline=None)
 windows = st.sampled_from([1_000, 2_000, 4_000, 16_000])

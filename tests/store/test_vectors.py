@@ -10,7 +10,7 @@ from clew.install import has_extra
 from clew.store import NewSession, SearchScope, installed_embedder, open_store
 from clew.store.search.vectors import PASSAGE_CHARS, passages_of
 from clew.testing import assistant, user
-from clew.testing.embedder import GroupEmbedder
+from tests.support.embedder import GroupEmbedder
 
 
 def test_a_text_has_few_passages_of_bounded_length_that_follow_each_other() -> None:

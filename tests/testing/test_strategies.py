@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 
 from clew.messages import repair
-from clew.testing.strategies import History, broken_histories, histories
+from tests.support.strategies import History, broken_histories, histories
 
 unhurried = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 

@@ -17,7 +17,7 @@ import pytest
 
 from clew.testing import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamRules, call
 from clew.testing.upstream_wires import responses_body
-from clew.testing.upstream_worker import UNKNOWN_TASK, ShellWorker
+from tests.support.shell_worker import UNKNOWN_TASK, ShellWorker
 
 MODELS = [{"id": "mock-1"}, {"id": "mock-2"}]
 CALLED = UpstreamAnswer("I look.", (call("read", {"path": "a"}, "c1"), call("read", {}, "")), "which file?")

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.tui.test_chat_by_keys import ENTER, chat_with
 
 from clew.cli.tui.print_mode import ExchangeRecorder
 from clew.events import Overflowed
 from clew.providers import AnthropicProvider, OpenAIChatProvider, Provider, ResponsesProvider, RetryPolicy
 from clew.testing.scripted import RecordedSleep, handoff_text
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
+from tests.tui.test_chat_by_keys import ENTER, chat_with
 
 KEY = "not-" + "a-real-" + "key-0123456789"
 LONG = "The importer reads one file after the other and writes what it found. " * 70

@@ -1,7 +1,7 @@
-"""Tools for tests: builders of messages and histories, fakes, and the contract suites of engines and stores.
+"""Tools for tests: builders of messages and histories, fakes, and the contract suite of context engines.
 
 The scripted provider, the mock upstream that speaks the four real wires, and the runtime over a real store are
-imported when they are first used. Strategies for Hypothesis are in `clew.testing.strategies`, which needs Hypothesis.
+imported on first use.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from clew.testing.upstream import (
     UpstreamFault,
     UpstreamRules,
 )
-from clew.testing.upstream_worker import ShellWorker
 
 _SCRIPTED = 1_000_000
 """Answers beside the script are numbered from here on."""
@@ -31,11 +29,11 @@ A script has one step a line, as JSON:
   {"text": "cut off", "cut_after": 3, "event_delay": 0.2}
   {"status": 429}                        the provider's own words; "body": ... says others
   {"hang_up": true}
-When it is at its end, every request is answered with --say, or by --work.
+After the last step, every request is answered with --say.
 
 examples:
   python -m clew.testing.upstream --port 8899 --window 32000 --strict --caches
-  python -m clew.testing.upstream --work 40 --lines 300 --window 60000 --strict --journal requests.jsonl
+  python -m clew.testing.upstream --script steps.jsonl --fail-every 5:529 --journal requests.jsonl
 """
 
 
@@ -49,10 +47,6 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0, help="where it listens on 127.0.0.1; any free one without")
     parser.add_argument("--script", type=Path, metavar="FILE", help="steps, one a line, in the order of requests")
     parser.add_argument("--say", default="ok", metavar="TEXT", help="the answer to every other request")
-    parser.add_argument("--work", type=int, metavar="ROUNDS", help="call the client's shell tool so many times")
-    parser.add_argument("--lines", type=int, default=400, help="of output in each of those rounds")
-    parser.add_argument("--marker", default=ShellWorker().marker, help="how the task looks that is quoted at the end")
-    parser.add_argument("--reasoning", default="", metavar="TEXT", help="thought before each of those calls")
     parser.add_argument("--window", type=int, metavar="TOKENS", help="refuse longer prompts; 4 chars are a token")
     parser.add_argument("--counts-output", action="store_true", help="max_tokens has to fit the window too")
     parser.add_argument("--overflow-status", action="store_true", help="no failing streams of Responses, but 400")
@@ -101,7 +95,6 @@ async def _serve(upstream: Upstream) -> None:
 
 
 def _answers(given: argparse.Namespace) -> Callable[[ReceivedRequest], Step]:
-    worker = ShellWorker(given.work or 0, given.lines, given.marker, given.reasoning)
     every, status = _failures(given.fail_every)
     calls = 0
 
@@ -110,8 +103,6 @@ def _answers(given: argparse.Namespace) -> Callable[[ReceivedRequest], Step]:
         calls += 1
         if every and calls % every == 0:
             return UpstreamFault(status)
-        if given.work is not None:
-            return replace(worker(received), number=_SCRIPTED + calls)
         model = str(received.body.get("model") or "mock-model")
         return UpstreamAnswer(given.say, model=model, number=_SCRIPTED + calls)
 

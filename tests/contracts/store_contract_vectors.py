@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from clew.store import NewSession, SearchScope, Store, open_store
-from clew.testing.embedder import GroupEmbedder
 from clew.testing.messages import assistant, tool, user
-from clew.testing.store_contract_search import found
+from tests.contracts.store_contract_search import found
+from tests.support.embedder import GroupEmbedder
 
 QUESTION = "Which automobile does she own?"
 
