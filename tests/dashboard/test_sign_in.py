@@ -140,9 +140,14 @@ class _Request:
 
 async def test_after_signing_out_the_browser_has_no_cookie(flow: DashboardFlow) -> None:
     async with visiting(flow) as visitor:
+        copied = {it.key: it.value for it in visitor.http.cookie_jar}
         status, _ = await visitor.call("POST", "api/sign-out")
         assert status == 204
         assert not (await visitor.get("me"))["is_signed_in"]
+    headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in copied.items())}
+    url = f"{flow.address}/dashboard/api/sessions"
+    async with aiohttp.ClientSession(headers=headers) as http, http.get(url) as response:
+        assert copied and response.status == 401
 
 
 # -- the token ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from clew.gateway import hash_key, make_key
 from clew.store import CallFilter, NewKey
 from clew.testing.gateway import GatewayFlow, gateway_with
-from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
+from clew.testing.upstream import ReceivedRequest, StreamedAnswer, Upstream, UpstreamAnswer
 
 MODEL = "claude-sonnet-4-5"
 ENVIRON = {"CLEW_MODEL_API_KEY_ENV": "UPSTREAM_KEY", "UPSTREAM_KEY": "fake-key-of-the-upstream"}
@@ -79,3 +79,24 @@ async def test_a_client_that_hangs_up_is_charged_for_what_came(tmp_path: Path) -
                 await asyncio.sleep(0.01)
         charged, stored = await spent(flow)
         assert charged == stored
+
+
+async def test_a_hosted_key_is_charged_for_the_summaries_of_its_conversation_too(tmp_path: Path) -> None:
+    def answers(received: ReceivedRequest) -> UpstreamAnswer:
+        return UpstreamAnswer("a summary of all that" if "hand" in str(received.body)[-2_000:] else LONG)
+
+    upstream = Upstream(answers=answers)
+    async with gateway_with(upstream, tmp_path, environ=ENVIRON, window=200_000) as flow:
+        headers = {"Authorization": f"Bearer {await key_of(flow)}"}
+        async with aiohttp.ClientSession(f"{flow.root}/clew/", headers=headers) as http:
+            async with http.post("conversations", json={"model": MODEL}) as response:
+                id = (await response.json())["id"]
+            for number in range(6):
+                async with http.post(f"conversations/{id}/messages", json={"content": f"{number} {ASKED}"}) as response:
+                    assert response.status == 200, await response.text()
+            asked = len(upstream.calls)
+            async with http.post(f"conversations/{id}/compress", json={}) as response:
+                assert response.status == 200
+        assert len(upstream.calls) > asked
+        charged, stored = await spent(flow)
+        assert charged == stored > 0

@@ -18,11 +18,11 @@ OVERFLOW = "This model's maximum context length is 4200 tokens. However, your me
 
 async def ask(flow: GatewayFlow, body: dict[str, Any], key: str, **headers: str) -> tuple[int, dict[str, Any]]:
     sent = {"Authorization": f"Bearer {key}", **headers}
-    async with aiohttp.ClientSession(headers=sent) as http:
-        async with http.post(f"{flow.base_url}/chat/completions", json=body) as response:
-            answer = await response.json()
-            await flow.wait_for_recordings()
-            return response.status, answer
+    url = f"{flow.base_url}/chat/completions"
+    async with aiohttp.ClientSession(headers=sent) as http, http.post(url, json=body) as response:
+        answer = await response.json()
+        await flow.wait_for_recordings()
+        return response.status, answer
 
 
 def talk(turns: int, words: int = 60) -> dict[str, Any]:
@@ -84,8 +84,8 @@ async def test_a_client_with_the_long_window_is_not_folded_at_the_short_one(tmp_
         body = {**talk(60, words=4_000), "model": "claude-sonnet-4-5", "max_tokens": 1_000}
         url, key = f"{flow.base_url}/messages", {"x-api-key": "fake-key-a"}
         for beta, is_whole in (("context-1m-2025-08-07,other", True), ("other", False)):
-            async with aiohttp.ClientSession(headers={**key, "anthropic-beta": beta}) as http:
-                async with http.post(url, data=io.BytesIO(json.dumps(body).encode())) as response:
-                    assert response.status == 200
+            raw, headers = io.BytesIO(json.dumps(body).encode()), {**key, "anthropic-beta": beta}
+            async with aiohttp.ClientSession(headers=headers) as http, http.post(url, data=raw) as response:
+                assert response.status == 200
             await flow.wait_for_recordings()
             assert (upstream.received[-1].body["messages"] == body["messages"]) is is_whole

@@ -94,6 +94,7 @@ async def open_gateway(
         source="gateway",
         auxiliary=auxiliary,
         models_ahead_only=True,
+        offers_engine_tools=False,
         learnt=LearntLimits(learnt_limits_path(environ)),
         lease_seconds=LEASE_SECONDS,
     )
@@ -101,6 +102,7 @@ async def open_gateway(
     hosting_turn = replace(
         turn,
         models_ahead_only=False,
+        offers_engine_tools=True,
         summarizes=auxiliary is not None or own_key is not None,
         main_summarizes=asks_with_own_credential,
     )

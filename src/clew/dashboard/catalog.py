@@ -39,6 +39,8 @@ MAX_SESSIONS = 10_000
 """So many of the newest are listed; older ones are found by search."""
 MAX_WORDS_CHARS = 240
 _CHUNK = 200
+_MAX_OWNERS = 32
+"""Owners whose lists are kept read."""
 _MAX_CONTENTS = 500
 _READ_AHEAD = 50
 _MAX_CALLS_KEPT = 8
@@ -103,6 +105,9 @@ class CatalogState:
     """Of each conversation those that branched off from it, and its subagents'."""
 
 
+_NEVER = CatalogState()
+
+
 class SessionCatalog:
     """The sessions of one store."""
 
@@ -110,32 +115,36 @@ class SessionCatalog:
         self.store = store
         self.windows = windows
         self.sizes = SizeCache(store)
-        self._state = CatalogState()
+        self._states: dict[str | None, CatalogState] = {}
+        """By owner, so that one with many sessions hides nobody else's; None: of all."""
         self._figures: dict[int, tuple[tuple[object, ...], SessionFigures]] = {}
         self._contents: dict[int, tuple[tuple[object, ...], WindowContent]] = {}
         self._openings: dict[int, str] = {}
         self._calls: dict[int, tuple[int, Sequence[RecordedCall]]] = {}
         self._reading = asyncio.Lock()
 
-    async def state(self) -> CatalogState:
-        """The sessions as they are now."""
+    async def state(self, owner: str | None = None) -> CatalogState:
+        """The sessions of an owner as they are now; None: of all."""
         mark = await self.store.change_mark()
-        if mark != self._state.mark:
+        if mark != self._states.get(owner, _NEVER).mark:
             async with self._reading:
-                if mark != self._state.mark:
-                    self._state = _state_of(mark, await self.store.conversations(MAX_SESSIONS))
-        return self._state
+                if mark != self._states.get(owner, _NEVER).mark:
+                    if owner not in self._states and len(self._states) >= _MAX_OWNERS:
+                        self._states.clear()
+                    read = await self.store.conversations(MAX_SESSIONS, owner=owner)
+                    self._states[owner] = _state_of(mark, read)
+        return self._states[owner]
 
     async def visible(self, owner: str | None) -> list[ConversationOverview]:
         """The sessions of an owner, the one that changed last first."""
-        return [each for each in (await self.state()).sessions if owner is None or each.owner == owner]
+        return list((await self.state(owner)).sessions)
 
     async def find(self, owner: str | None, id: str) -> ConversationOverview:
         """A session by the id of any of its continuations; raises `UnknownSession`, also for one of another owner."""
         found = await self.store.session(id, owner=owner)
-        overview = (await self.state()).by_conversation.get(found.conversation)
+        overview = (await self.state(owner)).by_conversation.get(found.conversation)
         if overview is None:
-            every = await self.store.conversations(2**31)
+            every = await self.store.conversations(2**31, owner=owner)
             overview = next((each for each in every if each.conversation == found.conversation), None)
         if overview is None:
             raise UnknownSession(id)

@@ -215,7 +215,7 @@ class DashboardRoutes:
         return response
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
-        await self.sessions.require(request, is_change=False)
+        self.sessions.end(await self.sessions.require(request, is_change=False))
         response = web.Response(status=204)
         forget_cookie(request, response)
         return response
@@ -326,11 +326,11 @@ class DashboardRoutes:
                 event = await follower.next_event(PING_SECONDS)
                 if self.live.is_ending.is_set():
                     break
-                if event is not None:
-                    await _tell(response, event.name, event.fields)
-                elif await self.sessions.find(request) is None:
+                if await self.sessions.find(request) is None:
                     await _tell(response, "reload", {"reason": "the sign-in is over"})
                     break
+                if event is not None:
+                    await _tell(response, event.name, event.fields)
                 else:
                     await response.write(b": keep-alive\n\n")
         await response.write_eof()

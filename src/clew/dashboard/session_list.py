@@ -34,8 +34,8 @@ class SessionListQuery:
 
 async def list_sessions(catalog: SessionCatalog, owner: str | None, query: SessionListQuery) -> dict[str, Any]:
     """A page of sessions, with what filters there are."""
-    state, now = await catalog.state(), datetime.now(UTC)
-    every = [each for each in state.sessions if owner is None or each.owner == owner]
+    state, now = await catalog.state(owner), datetime.now(UTC)
+    every = list(state.sessions)
     chosen = await _chosen(catalog, every, query, now)
     start = _start(chosen, query.before)
     page = chosen[start : start + query.limit]

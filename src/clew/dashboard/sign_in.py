@@ -119,11 +119,19 @@ class CookieSessions:
     def __init__(self, sign_in: SignIn, clock: Callable[[], float] = time.time) -> None:
         self.sign_in = sign_in
         self._clock = clock
+        self._ended: dict[str, float] = {}
+        """Cookies of those who signed out of this process, and when they would have ended by themselves."""
 
     def start(self, visitor: Visitor) -> SignedIn:
         """A cookie for somebody who has just signed in."""
         body = f"{visitor.name}.{int(self._clock()) + SIGNED_IN_SECONDS}.{secrets.token_hex(8)}"
         return SignedIn(visitor, f"{body}.{_mac(visitor.secret, body)}")
+
+    def end(self, signed_in: SignedIn) -> None:
+        """Take a cookie no longer, wherever a copy of it is."""
+        now = self._clock()
+        self._ended = {cookie: until for cookie, until in self._ended.items() if until > now}
+        self._ended[signed_in.cookie] = now + SIGNED_IN_SECONDS
 
     async def find(self, request: web.Request) -> SignedIn | None:
         """Whoever sent a request; None where nobody has signed in."""
@@ -132,7 +140,7 @@ class CookieSessions:
         parts = body.split(".")
         if len(cookie) > _MAX_COOKIE_CHARS or len(parts) != _PARTS - 1 or not parts[1].isdecimal():
             return None
-        if len(parts[1]) > 15 or int(parts[1]) < self._clock():
+        if len(parts[1]) > 15 or int(parts[1]) < self._clock() or cookie in self._ended:
             return None
         visitor = await self.sign_in.visitor(parts[0])
         if visitor is None or not _is_same(mac, _mac(visitor.secret, body)):

@@ -75,6 +75,9 @@ class HistoryHits:
 class EngineHost(Protocol):
     """What an engine may ask of its host: the conversation's messages, its nodes, and room for records of its own."""
 
+    offers_tools: bool
+    """Whether the model can call the tools of the engine."""
+
     async def rows(self, first: int, last: int) -> Sequence[Message]:
         """The original messages of the conversation with the numbers `first` to `last` (not included)."""
 

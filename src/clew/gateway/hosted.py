@@ -10,21 +10,25 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import Any
 from weakref import WeakValueDictionary
 
 from clew.engines import Compaction
-from clew.errors import ClewError, InvalidArgument, ProviderRefused, UnknownSession
+from clew.errors import ClewError, InvalidArgument, ProviderRefused, StoreError, UnknownSession
 from clew.gateway.callers import Caller, Callers
+from clew.gateway.connections import where_it_failed
 from clew.gateway.previews import KeptPreviews
 from clew.gateway.problems import Refused, no_conversation
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.providers import Delta, HttpProvider, OnDelta, Provider, Reply, Request
-from clew.store import NewSession, Session, StoredMessage
+from clew.store import CallFilter, NewSession, Session, StoredMessage
 from clew.turn import (
+    STOPPED,
     Conversation,
     ModelTarget,
     PreparedCompaction,
@@ -49,6 +53,9 @@ MAX_TOOL_ROUNDS = 20
 _SENT_STATE = "hosting.sent"
 """Where the store keeps which answer belongs to which Idempotency-Key."""
 _MAX_SENT = 32
+_CLAIM_SECONDS = 30.0
+"""So long a question counts as being asked by a process that has not told so again: it may have ended."""
+_CLAIM_CHECK_SECONDS = 0.2
 _PAGE = 200
 
 _credential: ContextVar[str | None] = ContextVar("credential", default=None)
@@ -344,23 +351,39 @@ class HostedConversations:
         on_delta: OnDelta | None,
         name: str | None,
     ) -> HostedAnswer:
+        question: Message = {"role": "user", "content": content} if isinstance(content, str) else content
         async with self._lock(found.id):
-            conversation = await self.open(found)
-            if name is not None and isinstance(content, str):
-                before = await self._answered_before(found, name, content)
-                if before is not None:
-                    return before
-            question: Message = {"role": "user", "content": content} if isinstance(content, str) else content
-            # A question that got no answer, and is sent again, is in the history already.
-            if _is_newest(question, conversation):
-                conversation = await self.open_newest(found)
-            is_kept = _is_newest(question, conversation)
-            asker.ask_upstream()
-            reply = await self._ask(found.id, [] if is_kept else [question], on_delta)
-            answer = await self._told(asker, found, conversation, reply)
-            if name is not None and isinstance(content, str):
-                await self._remember(found, name, content, answer)
-            return answer
+            before = None if name is None else await self._answered_or_claimed(found, name, question)
+            if before is not None:
+                return before
+            conversation = await self.open_newest(found)
+            async with self._charging(asker, found), self._claiming(found, name) as keep:
+                asker.ask_upstream()
+                # A question that got no answer, and is sent again, is in the history already.
+                incoming = () if _is_newest(question, conversation) else (question,)
+                answer = self._told(found, conversation, await self._ask(found.id, incoming, on_delta))
+                keep(answer)
+                return answer
+
+    @asynccontextmanager
+    async def _charging(self, asker: HostedCaller, found: FoundConversation) -> AsyncIterator[None]:
+        """Charge what all calls of the block cost, as the store has them; the block does not fail with that."""
+        before = await self._cost(found)
+        try:
+            yield
+        finally:
+            await uninterruptible(self._charge(asker, found, before))
+
+    async def _charge(self, asker: HostedCaller, found: FoundConversation, before: int) -> None:
+        try:
+            await self._callers.add_spending(asker.caller, max(0, await self._cost(found) - before))
+        except StoreError as problem:
+            _log.error("a hosted turn could not be charged: %s", where_it_failed(problem))
+
+    async def _cost(self, found: FoundConversation) -> int:
+        """What the calls of a conversation have cost so far, in millionths."""
+        which = CallFilter(conversation=found.first.conversation)
+        return sum(total.cost_micros for total in await self.store.usage(which=which))
 
     async def _ask(self, id: str, incoming: Sequence[Message], on_delta: OnDelta | None) -> Reply:
         """The reply; calls of the context engine's own tools are answered on the way."""
@@ -390,14 +413,11 @@ class HostedConversations:
             raise
         return reply
 
-    async def _told(
-        self, asker: HostedCaller, found: FoundConversation, conversation: Conversation, reply: Reply
-    ) -> HostedAnswer:
+    def _told(self, found: FoundConversation, conversation: Conversation, reply: Reply) -> HostedAnswer:
         cost = None
         if reply.usage is not None:
             ttl = self._runtime.cache_policy(conversation.target).ttl
             cost = call_of(reply.usage, conversation.target, self._runtime.options.source, ttl).cost_micros
-            await self._callers.add_spending(asker.caller, cost or 0)
         seq = conversation.view.next_seq - 1
         return HostedAnswer(found.id, seq, text_of(reply.message), reply.model, reply.finish, reply.usage, cost)
 
@@ -413,25 +433,86 @@ class HostedConversations:
 
     # -- what was sent before ------------------------------------------------------------------------------------------
 
-    async def _answered_before(self, found: FoundConversation, name: str, content: str) -> HostedAnswer | None:
-        sent = (await self.store.state(found.id)).get(_SENT_STATE) or []
-        # A branch has the states of its origin, and its own messages.
-        known = next((it for it in sent if it["name"] == name and it["answer"]["conversation"] == found.id), None)
-        if known is None:
-            return None
-        if known["content"] != _digest(content):
-            raise Refused(409, f"the Idempotency-Key {name!r} was used for another message", "Use a key only once.")
-        told: dict[str, Any] = known["answer"]
-        seq = told["seq"]
-        rows = await self.store.messages(found.id, seq, seq + 1, keep_damaged=True)
-        usage = None if told["usage"] is None else CanonicalUsage(**told["usage"])
-        text = text_of(rows[0].message) if rows else ""
-        return HostedAnswer(**{**told, "content": text, "usage": usage, "is_repeated": True})
+    async def _answered_or_claimed(self, found: FoundConversation, name: str, question: Message) -> HostedAnswer | None:
+        """The answer that a key has got before; None where the question is to be asked now, by this process alone."""
+        asked = _digest(str(question.get("content")))
+        while True:
+            sent = (await self.store.state(found.id)).get(_SENT_STATE)
+            known = _entry_of(sent, found.id, name)
+            if known is not None and known["content"] != asked:
+                raise Refused(409, f"the Idempotency-Key {name!r} was used for another message", "Use a key only once.")
+            if known is not None and (answer := await self._answer_of(found, known)) is not None:
+                return answer
+            if known is not None and known["until"] > time.time():
+                await asyncio.sleep(_CLAIM_CHECK_SECONDS)  # another process asks
+                continue
+            conversation = await self.open_newest(found)
+            seq = conversation.view.next_seq - _is_newest(question, conversation)
+            entry = {"name": name, "content": asked, "conversation": found.id, "question": seq, "answer": None}
+            entry["until"] = time.time() + _CLAIM_SECONDS
+            others = [it for it in sent or () if it is not known]
+            if await self.store.swap_state(found.id, _SENT_STATE, sent, [*others, entry][-_MAX_SENT:]):
+                return None
 
-    async def _remember(self, found: FoundConversation, name: str, content: str, answer: HostedAnswer) -> None:
-        sent = (await self.store.state(found.id)).get(_SENT_STATE) or []
-        entry = {"name": name, "content": _digest(content), "answer": {**asdict(answer), "content": ""}}
-        await self.store.set_state(found.id, {_SENT_STATE: [*sent, entry][-_MAX_SENT:]})
+    async def _answer_of(self, found: FoundConversation, known: Mapping[str, Any]) -> HostedAnswer | None:
+        """The answer of a key: as it was kept with it, or as the history has it where a process ended too early."""
+        if known["answer"] is not None:
+            told: dict[str, Any] = known["answer"]
+            rows = await self.store.messages(found.id, told["seq"], told["seq"] + 1, keep_damaged=True)
+            usage = None if told["usage"] is None else CanonicalUsage(**told["usage"])
+            text = text_of(rows[0].message) if rows else ""
+            return HostedAnswer(**{**told, "content": text, "usage": usage, "is_repeated": True})
+        question, *rows = await self.store.messages(found.id, known["question"], keep_damaged=True) or [None]
+        if question is None or _digest(str(question.message.get("content"))) != known["content"]:
+            return None
+        said = takewhile(lambda row: row.message["role"] != "user", rows)
+        last = next((row for row in reversed(list(said)) if not calls_of(row.message)), None)
+        if last is None or last.message["role"] != "assistant" or text_of(last.message).endswith(STOPPED):
+            return None
+        model = (await self.store.session(last.session)).model or ""
+        return HostedAnswer(found.id, last.seq, text_of(last.message), model, "stop", None, None, is_repeated=True)
+
+    @asynccontextmanager
+    async def _claiming(
+        self, found: FoundConversation, name: str | None
+    ) -> AsyncIterator[Callable[[HostedAnswer], None]]:
+        """Tell other processes that this one asks, and keep the answer with its key; the block does not fail with that:
+        a repeated request finds the answer in the history."""
+        answers: list[HostedAnswer] = []
+        if name is None:
+            yield answers.append
+            return
+        claim = asyncio.create_task(self._keep_claim(found, name))
+        try:
+            yield answers.append
+        finally:
+            claim.cancel()
+            await uninterruptible(self._end_claim(found, name, answers))
+
+    async def _keep_claim(self, found: FoundConversation, name: str) -> None:
+        while True:
+            await asyncio.sleep(_CLAIM_SECONDS / 3)
+            with suppress(StoreError):
+                await self._change_entry(found, name, lambda entry: {**entry, "until": time.time() + _CLAIM_SECONDS})
+
+    async def _end_claim(self, found: FoundConversation, name: str, answers: Sequence[HostedAnswer]) -> None:
+        told = {**asdict(answers[0]), "content": ""} if answers else None
+        try:
+            await self._change_entry(found, name, lambda entry: {**entry, "until": 0, "answer": told})
+        except StoreError as problem:
+            _log.error("the answer to a key could not be kept with it: %s", where_it_failed(problem))
+
+    async def _change_entry(
+        self, found: FoundConversation, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> None:
+        while True:
+            sent = (await self.store.state(found.id)).get(_SENT_STATE)
+            known = _entry_of(sent, found.id, name)
+            if known is None:
+                return
+            changed = [change(it) if it is known else it for it in sent]
+            if await self.store.swap_state(found.id, _SENT_STATE, sent, changed):
+                return
 
     # -- compactions ---------------------------------------------------------------------------------------------------
 
@@ -439,7 +520,8 @@ class HostedConversations:
         """Compact now."""
         found = await self.find_hosted(asker.owner, id)
         asker.ask_upstream()
-        done = await (await self.open_newest(found)).compact_now(focus)
+        async with self._charging(asker, found):
+            done = await (await self.open_newest(found)).compact_now(focus)
         if done is None:
             what = "another process is compacting this conversation"
             raise Refused(409, what, "It goes on as that one leaves it.", kind="busy")
@@ -449,7 +531,8 @@ class HostedConversations:
         """What `compress` would do; `apply` does exactly this, in whichever process."""
         found = await self.find_hosted(asker.owner, id)
         asker.ask_upstream()
-        prepared: PreparedCompaction = await (await self.open_newest(found)).preview_compaction(focus)
+        async with self._charging(asker, found):
+            prepared: PreparedCompaction = await (await self.open_newest(found)).preview_compaction(focus)
         kept = await self._previews.keep(found.id, prepared) if prepared.compaction.changed else None
         return HostedCompaction(found.id, prepared.compaction, focus, False, kept)
 
@@ -472,6 +555,16 @@ class HostedConversations:
         found = await self.find_hosted(owner, id)
         conversation = await self.open_newest(found)
         return found, conversation, await conversation.undo_compaction()
+
+
+def _entry_of(sent: Any, conversation: str, name: str) -> dict[str, Any] | None:
+    """What is kept for a key. A branch has the states of its origin, and its own messages."""
+    for entry in sent or ():
+        # Entries of older versions were written with their answer.
+        own = entry.get("conversation") or entry["answer"]["conversation"]
+        if entry["name"] == name and own == conversation:
+            return {"until": 0, **entry} if "until" not in entry else entry
+    return None
 
 
 def _is_newest(question: Message, conversation: Conversation) -> bool:

@@ -357,6 +357,8 @@ class HostingRoutes:
             ending = asyncio.create_task(self._is_ending.wait())
             try:
                 while not ending.done():
+                    if not await self._may_go_on(request, asker):
+                        break
                     async for event in self._feed.events_for(asker.owner, follower):
                         await tell(response, event.name, event.fields)
                     more = asyncio.create_task(follower.has_more.wait())
@@ -370,6 +372,15 @@ class HostingRoutes:
                 ending.cancel()
         await response.write_eof()
         return response
+
+    async def _may_go_on(self, request: web.Request, asker: HostedCaller) -> bool:
+        """Whether a caller may still listen: its key may have been revoked meanwhile."""
+        if asker.caller.key is None:
+            return True
+        try:
+            return (await self._callers.of(request)).owner == asker.caller.owner
+        except Refusal:
+            return False
 
 
 def error_body(refusal: Refusal) -> dict[str, Any]:

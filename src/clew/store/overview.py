@@ -38,6 +38,7 @@ FROM conversations c
 JOIN sessions f ON f.id = (SELECT min(s.id) FROM sessions s WHERE s.conversation = c.id)
 JOIN sessions n ON n.id = (SELECT max(s.id) FROM sessions s WHERE s.conversation = c.id)
 LEFT JOIN sessions p ON p.id = f.parent
+WHERE CAST(? AS TEXT) IS NULL OR c.owner = ?
 ORDER BY c.id DESC LIMIT ?
 """.replace("{client}", f"COALESCE({CLIENT_OF.format('c.id')}, f.source)")
 _CALLS = """
@@ -200,9 +201,9 @@ class OverviewStore(KeyStore):
         """Why the store can only be read, in words; None where it can be written."""
         return self._database.unwritable
 
-    async def conversations(self, limit: int) -> list[ConversationOverview]:
-        """The newest conversations of all owners."""
-        return await self._database.read(lambda: _conversations(limit))
+    async def conversations(self, limit: int, *, owner: str | None = None) -> list[ConversationOverview]:
+        """The newest conversations of an owner; None: of all."""
+        return await self._database.read(lambda: _conversations(limit, owner))
 
     async def message_sizes(self, session: str, start: int = 0, *, owner: str | None = None) -> list[MessageSize]:
         """The sizes of a session's messages from a number on."""
@@ -245,8 +246,8 @@ class OverviewStore(KeyStore):
         return await self._database.read(lambda: _view_outline(session, owner))
 
 
-def _conversations(limit: int) -> Steps[list[ConversationOverview]]:
-    found = yield from fetch_all(_CONVERSATIONS, limit)
+def _conversations(limit: int, owner: str | None) -> Steps[list[ConversationOverview]]:
+    found = yield from fetch_all(_CONVERSATIONS, owner, owner, limit)
     return [_overview(row) for row in found]
 
 

@@ -70,6 +70,16 @@ def write_state(session: str, values: dict[str, Any], now: int, owner: str | Non
             )
 
 
+def swap_state(session: str, name: str, before: Any, after: Any, now: int, owner: str | None = None) -> Steps[bool]:
+    """Set a value where it is still `before` (None: not set); whether it was."""
+    found = yield from sessions.lock_tip(session, owner)
+    row = yield from fetch_one("SELECT value FROM states WHERE conversation = ? AND name = ?", found.conversation, name)
+    if (None if row is None else row[0]) != (None if before is None else json_text(before)):
+        return False
+    yield from write_state(session, {name: after}, now, owner)
+    return True
+
+
 def put_records(
     session: str, engine: str, records: Sequence[EngineRecord], now: int, owner: str | None = None
 ) -> Steps[None]:

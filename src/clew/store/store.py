@@ -338,6 +338,11 @@ class Store(SearchStore, NodeStore, OverviewStore):
         now = self._now()
         await self._database.write(lambda: state.write_state(session, dict(values), now, owner))
 
+    async def swap_state(self, session: str, name: str, before: Any, after: Any, *, owner: str | None = None) -> bool:
+        """Set a value where it is still `before`, as `state` gave it; False where another process was quicker."""
+        now = self._now()
+        return await self._database.write(lambda: state.swap_state(session, name, before, after, now, owner))
+
     async def put_engine_records(
         self, session: str, engine: str, records: Sequence[EngineRecord], *, owner: str | None = None
     ) -> None:

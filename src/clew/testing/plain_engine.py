@@ -71,6 +71,7 @@ class MemoryEngineHost:
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self.messages = list(messages)
+        self.offers_tools = True
         self.stored: dict[str, Any] = {}
         self.map: dict[str, Node] = {}
         self.shown: tuple[str, ...] = ()

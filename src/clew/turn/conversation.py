@@ -115,7 +115,8 @@ class Conversation:
 
     def tools_with(self, given: Sequence[Tool]) -> Sequence[Tool]:
         """The caller's tools and the engine's own; the same object for as long as the caller gives the same."""
-        return self.view.tools_with(given, self.engine.get_tool_schemas)
+        is_offered = self.services.options.offers_engine_tools
+        return self.view.tools_with(given, self.engine.get_tool_schemas if is_offered else tuple)
 
     def request_tokens(self, options: TurnOptions) -> int:
         """The whole request: system, messages, tools, and what is injected."""

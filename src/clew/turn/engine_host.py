@@ -22,7 +22,8 @@ _SCANNED_CHARS = 4_000
 class StoreEngineHost:
     """The `EngineHost` of an open conversation."""
 
-    def __init__(self, store: Store, view: ConversationView, engine: str) -> None:
+    def __init__(self, store: Store, view: ConversationView, engine: str, *, offers_tools: bool = True) -> None:
+        self.offers_tools = offers_tools
         self._store = store
         self._view = view
         self._engine = engine

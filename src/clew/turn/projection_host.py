@@ -61,7 +61,13 @@ class ProjectionHost:
                 embedder = installed_embedder(wanted=self.settings.store.vectors)
                 store = await self._stack.enter_async_context(open_store(self.address, embedder=embedder))
                 folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="clew-")))
-                options = RuntimeOptions(self.new_engine, SpillFolder(folder), self.settings, summarizes=False)
+                options = RuntimeOptions(
+                    self.new_engine,
+                    SpillFolder(folder),
+                    self.settings,
+                    summarizes=False,
+                    offers_engine_tools=False,
+                )
                 events = Events(self.on_event) if self.on_event else None
                 self._runtime = Runtime(store, self.target, options, events)
                 self._stack.push_async_callback(self._runtime.close)

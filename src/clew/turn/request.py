@@ -236,6 +236,8 @@ class RuntimeOptions:
     models_ahead_only: bool = False
     """A model is asked only by `Conversation.prepare_ahead`, and what it does not write is not kept. Whoever waits
     for a compaction gets one of the built-in summariser: for hosts whose clients must not wait."""
+    offers_engine_tools: bool = True
+    """Whether the model is offered the tools of the context engine: not where a host sends requests by itself."""
     learnt: LearntLimits | None = None
     """Where limits that providers stated are kept; None: in the store."""
     lease_seconds: float = 120.0

@@ -129,7 +129,7 @@ class Runtime(TurnServices):
             stored_state=state.get(ENGINE_STATE + engine.name),
             recall=self._recall(view, chain[0].owner),
         )
-        host = StoreEngineHost(self.store, view, engine.name)
+        host = StoreEngineHost(self.store, view, engine.name, offers_tools=self.options.offers_engine_tools)
         engine.on_session_start(SessionStart(session, state=conversation.stored_state or {}, host=host))
         return conversation
 

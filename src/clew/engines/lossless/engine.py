@@ -228,7 +228,7 @@ class LosslessEngine(ContextEngine):
         sweep = Sweep(writer, self.lossless, plan.summary_budget, nodes)
         run = await self._sweep(sweep, plan, state)
         newest = writer.newest(plan, run.rows(bisect_left(run.numbers, sweep.nodes[-1].first)))
-        room, can_be_opened = plan.summary_budget, self.host is not None
+        room, can_be_opened = plan.summary_budget, self.host is not None and self.host.offers_tools
         text = write_map(sweep.nodes, newest, room, self._sizes.text, can_be_opened=can_be_opened)
         plan = self._planner(read, before, budgets).with_rest_in_tail(plan, self._sizes.text(text))
         state = replace(state, allowance=writer.allowance, cooldowns=writer.cooldowns)
