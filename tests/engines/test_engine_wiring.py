@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from clew.app import engine_setup, load_engine
+from clew.app import EngineChoice, engine_setup
 from clew.config import load_config
 from clew.engines import ContextCompressor, SessionStart
 from clew.handoff import ModelSummarizer
@@ -32,7 +32,8 @@ def summarizer(model: ScriptedSummaryModel) -> ModelSummarizer:
 
 def engine_with(model: ScriptedSummaryModel) -> ContextCompressor:
     config = load_config(ENVIRON)
-    engine = load_engine(config, ENVIRON, engine_setup(config.settings, 16_000, summarize=summarizer(model))).engine
+    setup = engine_setup(config.settings, 16_000, summarize=summarizer(model))
+    engine = EngineChoice(config, ENVIRON).load(setup).engine
     assert isinstance(engine, ContextCompressor)
     return engine
 
@@ -57,12 +58,12 @@ def test_a_summary_model_without_a_key_rests_over_a_restart_until_a_person_asks(
 
 def test_the_settings_of_the_config_are_the_compressors_own() -> None:
     config = load_config(ENVIRON, ["compression.threshold=0.25", "compression.enabled=false"])
-    engine = load_engine(config, ENVIRON, engine_setup(config.settings, 16_000)).engine
+    engine = EngineChoice(config, ENVIRON).load(engine_setup(config.settings, 16_000)).engine
     assert engine.get_status().threshold_tokens == 4_000
     assert not engine.should_compress(16_000)
 
 
 def test_a_window_that_the_config_allows_is_one_that_the_engine_takes() -> None:
     config = load_config(ENVIRON, ["model.context_length=1000"])
-    engine = load_engine(config, ENVIRON, engine_setup(config.settings)).engine
+    engine = EngineChoice(config, ENVIRON).load(engine_setup(config.settings)).engine
     assert engine.get_status().context_length == 1_000

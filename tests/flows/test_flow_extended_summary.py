@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 
-from clew.caching import clear_cache_control
 from clew.config import CompressionSettings, PromptCachingSettings, Settings
 from clew.events import CompactionFinished, CompactionPhase, SummaryReplied
 from clew.handoff import is_instruction
-from clew.messages import Message, Tool, text_of
+from clew.messages import Message, Tool, text_of, without_cache_markers
 from clew.providers import AnthropicProvider, OpenAIChatProvider, Provider, ResponsesProvider, RetryPolicy
 from clew.store import CallFilter
 from clew.testing import ScriptedProvider, call, calls, overflow, refuses, says, tool, user
@@ -87,7 +86,7 @@ def prompt_of(body: dict[str, Any]) -> dict[str, Any]:
     """Everything of a body that the model reads, markers aside: they are no part of what is matched."""
     names = ("system", "instructions", "tools", "tool_choice", "thinking", "reasoning")
     read = {name: body[name] for name in names if name in body}
-    messages = clear_cache_control(body.get("messages") or body["input"])
+    messages = [without_cache_markers(message) for message in body.get("messages") or body["input"]]
     system = read.get("system")
     if isinstance(system, list):
         read["system"] = [{name: part[name] for name in part if name != "cache_control"} for part in system]

@@ -10,7 +10,6 @@ from clew.app.engines import (
     EngineChoice,
     LoadedEngine,
     engine_setup,
-    load_engine,
     named_engine,
 )
 from clew.lazy import lazy_names
@@ -37,7 +36,6 @@ __all__ = [
     "configured_summary_model",
     "engine_setup",
     "gateway_options",
-    "load_engine",
     "named_engine",
     "open_agent_app",
     "open_dashboard",

@@ -66,11 +66,6 @@ class EngineChoice:
             return LoadedEngine(built_in, (f"{error}; the built-in {DEFAULT_ENGINE!r} serves instead",))
 
 
-def load_engine(config: LoadedConfig, environ: Mapping[str, str], setup: EngineSetup) -> LoadedEngine:
-    """The engine that `context.engine` names, or the built-in one and why."""
-    return EngineChoice(config, environ).load(setup)
-
-
 def named_engine(name: str, settings: Settings, environ: Mapping[str, str]) -> EngineFactory:
     """Makes the engine of a name that a person gave for once; raises PluginError where there is none."""
     catalog = engine_catalog(clew_home(environ))

@@ -6,11 +6,11 @@ cost no more than copying a list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from clew.errors import InvalidArgument
-from clew.messages import CACHE_MARKER, Message, Part, as_sequence, plain_message, without_cache_markers
+from clew.messages import CACHE_MARKER, Message, Part, as_sequence, plain_message
 
 Ttl: TypeAlias = Literal["5m", "1h"]
 TTLS = get_args(Ttl)
@@ -85,35 +85,6 @@ def _read_objects(messages: list[Any], indexes: Iterable[int]) -> dict[int, tupl
                 objects[index] = (came, read)
                 messages[index] = read
     return objects
-
-
-def mark_anthropic_request(request: Mapping[str, Any], ttl: str = "5m") -> dict[str, Any]:
-    """A new request body of the Anthropic wire with breakpoints in `system` and in the last three messages.
-
-    Markers are on blocks only, as the wire demands. The system prompt's marker covers the tools; without a system
-    prompt the last tool gets it. A body with a `cache_control` field of its own asks for automatic caching, and is
-    not changed.
-    """
-    chosen = checked_ttl(ttl)
-    if request.get(MARKER) is not None:
-        return dict(request)
-    tools = request.get("tools")
-    pretended = [{"role": "tools", "content": tools}, {"role": "system", "content": request.get("system")}]
-    marked = cast("list[Message]", [*pretended, *request.get("messages", ())])
-    first = [
-        position
-        for position in (position_for_marker(marked[1], 1, False), position_for_marker(marked[0], 0, False))
-        if position
-    ][:1]
-    newest = _newest_positions(marked, on_message=False, start=2)
-    _place_markers(marked, first + newest[:1], newest[1:], MOST_BREAKPOINTS, chosen)
-    sections = {"tools": marked[0]["content"], "system": marked[1]["content"], "messages": marked[2:]}
-    return {**request, **{name: value for name, value in sections.items() if name in request}}
-
-
-def clear_cache_control(messages: Sequence[Message]) -> list[Message]:
-    """A new list without any marker; messages that had none are the same objects. Reads every message."""
-    return list(map(without_cache_markers, messages))
 
 
 def _system_position(messages: list[Message], on_message: bool) -> list[MarkerPosition]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from clew.caching.breakpoints import Ttl, checked_ttl
+from clew.errors import InvalidArgument
 
 MarkerSupport: TypeAlias = Literal["native", "parts", "nothing"]
 """`native`: Anthropic's own wire. `parts`: chat completions with `cache_control` inside content parts."""
@@ -202,3 +204,18 @@ def _host_and_path(base_url: str | None) -> tuple[str, str]:
         return (parts.hostname or "").lower(), parts.path.lower()
     except ValueError:
         return "", ""
+
+
+def prompt_cache_key(conversation: str, *also: str) -> str:
+    """The `prompt_cache_key` of OpenAI-style providers: requests with one key go to the machine that has the cache.
+
+    Pass the id of the conversation's first session, which a compaction does not change. `also` separates requests that
+    share no prefix, for example by the model, or the name of a subagent. The key is a hash, so that it reveals nothing,
+    and is the same in every process; OpenAI refuses more than 64 chars.
+    """
+    if not conversation:
+        raise InvalidArgument("the conversation id of a prompt_cache_key is empty; pass the id of its first session")
+    # Each name with its length before it: ("ab", "c") and ("a", "bc") have different keys.
+    names = [name.encode("utf-8", "surrogatepass") for name in (conversation, *also)]
+    encoded = b"[%d:" % len(names) + b"".join(b"s%d:%b" % (len(name), name) for name in names)
+    return "clew-" + sha256(encoded).hexdigest()[:32]

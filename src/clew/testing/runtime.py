@@ -5,19 +5,19 @@ Every request is compared with the one before: unless a compaction came between,
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from clew.caching import divergence
 from clew.config import Settings
 from clew.engines import Compaction, ContextCompressor, EngineFactory
 from clew.events import CompactionFinished, CompactionUndone, Event, Events
 from clew.handoff import is_instruction
-from clew.messages import Message, Tool, calls_of
+from clew.messages import Message, Tool, calls_of, without_cache_markers
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import NewSession, Store, open_store
 from clew.tokens import LearntLimits, count_tokens
@@ -61,12 +61,8 @@ class PrefixChecker(Provider):
         recalled = is_recall(request.messages[-1])
         stored = request.messages[: len(request.messages) - (1 if is_summary else self.injected + recalled)]
         if self._last is not None:
-            difference = divergence(
-                {"messages": self._last.messages, "tools": self._last.tools},
-                {"messages": stored, "tools": request.tools},
-            )
-            if difference is not None:
-                raise PrefixBroken(str(difference))
+            if difference := _first_difference(self._last, Request(request.model, stored, request.tools)):
+                raise PrefixBroken(difference)
             self.checked += 1
         if not is_summary:
             self._last = Request(request.model, stored, request.tools)
@@ -74,6 +70,32 @@ class PrefixChecker(Provider):
 
     async def close(self) -> None:
         await self.provider.close()
+
+
+def _first_difference(before: Request, after: Request) -> str:
+    """The first place where `after` does not repeat `before`, cache markers aside; empty if it repeats all of it."""
+    if list(before.tools) != list(after.tools):
+        return "the tools differ from those of the request before"
+    for index, old in enumerate(before.messages):
+        if index >= len(after.messages):
+            return f"messages[{index}] is missing; the request before had {len(before.messages)} messages"
+        new = after.messages[index]
+        if old is not new and json.dumps(plain_content(old)) != json.dumps(plain_content(new)):
+            return f"messages[{index}] was {old!r:.500} and is {new!r:.500}"
+    return ""
+
+
+def plain_content(message: Message) -> Message:
+    """The message without cache markers; one text block becomes a string, because marking turns a string into one."""
+    plain = without_cache_markers(message)
+    content: Any = plain.get("content")
+    if (
+        isinstance(content, list)
+        and len(content) == 1
+        and content[0] == {"type": "text", "text": content[0].get("text")}
+    ):
+        return {**plain, "content": content[0]["text"]}
+    return plain
 
 
 def request_tokens(request: Request) -> int:
