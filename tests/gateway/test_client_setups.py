@@ -66,4 +66,4 @@ def test_a_program_that_keeps_a_fixed_part_of_its_window_free_is_told_a_large_on
     ],
 )
 def test_the_first_lines_are_for_those_that_call_this_upstream(upstream: str, names: list[str]) -> None:
-    assert [setup.name for setup in setups_for(upstream)] == names
+    assert [setup.name for setup in setups_for([upstream])] == names

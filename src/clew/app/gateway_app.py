@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -11,11 +11,13 @@ from clew.app.dashboard_app import HYGIENE_SHARE, gateway_dashboard
 from clew.app.engines import EngineChoice
 from clew.app.hosting_app import open_hosting
 from clew.app.models import auxiliary_target
-from clew.config import LoadedConfig, Settings, clew_home, learnt_limits_path
+from clew.config import LoadedConfig, Settings, UpstreamEntry, clew_home, learnt_limits_path
 from clew.engines import ContextEngine, EngineSetup
+from clew.errors import InvalidArgument
 from clew.events import Events, Notice
 from clew.gateway import (
     HANDOFF_WRITERS,
+    KINDS,
     PING_SECONDS,
     Callers,
     CallLimits,
@@ -29,9 +31,12 @@ from clew.gateway import (
     HostingRoutes,
     Mode,
     Observers,
+    Upstreams,
     UpstreamServer,
     asks_with_own_credential,
+    aws_credential,
 )
+from clew.providers import preset_for
 from clew.store import Store
 from clew.tokens import LearntLimits
 from clew.turn import ModelTarget, Runtime, RuntimeOptions, spill_folder
@@ -44,7 +49,9 @@ LEASE_SECONDS = 15.0
 class GatewayAppOptions:
     """What the person who starts a gateway decides."""
 
-    upstream: str
+    upstreams: tuple[str, ...] = ()
+    """Addresses, each with the wires or the models that it is for in front (`messages=https://...`), or without: as
+    `gateway_upstreams` takes them."""
     mode: Mode = "compact"
     listen: GatewayOptions = field(default_factory=GatewayOptions)
     on_exchange: Callable[[ExchangeRecord], None] | None = None
@@ -72,13 +79,14 @@ async def open_gateway(
     settings = config.settings
     compression = replace(settings.compression, threshold=HYGIENE_SHARE)
     settings = replace(settings, compression=compression)
-    upstream = UpstreamServer(options.upstream)
+    upstreams = gateway_upstreams(config, environ, options.upstreams)
     main = settings.model
     engines = EngineChoice(config, environ)
-    auxiliary, own_key = auxiliary_target(settings, environ), upstream_key(config, environ)
+    auxiliary = auxiliary_target(settings, environ)
 
-    def target(model: str) -> ModelTarget:
+    def target(model: str, wire: str = "") -> ModelTarget:
         configured = main.context_length if model == main.name else None
+        upstream = upstreams.of_model(model, wire)
         return ModelTarget(None, model, upstream.address, configured, reserves_unasked=False, host_name=upstream.host)
 
     def engine(setup: EngineSetup) -> ContextEngine:
@@ -103,7 +111,7 @@ async def open_gateway(
         turn,
         models_ahead_only=False,
         offers_engine_tools=True,
-        summarizes=auxiliary is not None or own_key is not None,
+        summarizes=auxiliary is not None or any(server.key for server in upstreams.servers),
         main_summarizes=asks_with_own_credential,
     )
     metrics = GatewayMetrics()
@@ -121,10 +129,11 @@ async def open_gateway(
         last.push_async_callback(runtime.close)
         if auxiliary is not None:
             last.push_async_callback(auxiliary.sender.close)
-        callers = Callers(store, own_key, is_private=options.is_private)
+        aws = next((server.aws for server in upstreams.servers if server.aws), None)
+        callers = Callers(store, is_private=options.is_private, aws=aws)
         exchanges = Exchanges(
             runtime,
-            upstream,
+            upstreams,
             callers,
             mode=options.mode,
             handoffs=next(writer for writer in HANDOFF_WRITERS if writer == settings.gateway.handoffs),
@@ -136,21 +145,54 @@ async def open_gateway(
             ping_seconds=options.ping_seconds,
         )
         hosted = await last.enter_async_context(
-            open_hosting(config.settings, hosting_turn, store, callers, upstream, runtime.events)
+            open_hosting(config.settings, hosting_turn, store, callers, upstreams, runtime.events)
         )
         feed = EventFeed(store, runtime.events)
         hosting = HostingRoutes(hosted, callers, feed)
         # A gateway for one program of this person has nobody who could sign in.
         pages = None if options.is_private else gateway_dashboard(config.settings, environ, hosted, callers, feed)
         yield await last.enter_async_context(
-            GatewayServer(exchanges, callers, upstream, options.listen, metrics, observers, hosting, pages)
+            GatewayServer(exchanges, callers, upstreams, options.listen, metrics, observers, hosting, pages)
         )
 
 
-def upstream_key(config: LoadedConfig, environ: Mapping[str, str]) -> str | None:
-    """The upstream's own credential, for callers with a key of Clew."""
-    model = config.settings.model
-    return model.api_key or (environ.get(model.api_key_env) if model.api_key_env else None)
+def gateway_upstreams(config: LoadedConfig, environ: Mapping[str, str], given: Sequence[str] = ()) -> Upstreams:
+    """The upstreams that are given, else those of the config, else `model.base_url`; raises `InvalidArgument`.
+
+    Given ones are addresses, with wires or patterns of models before a `=` where they are for those alone. The
+    credential for callers with a key of Clew is the model's own where there is one upstream only; where there are
+    several, each has that of the variable that it names, or that is usual for its provider.
+    """
+    main = config.settings.model
+    entries = [_given(text) for text in given] or list(config.upstreams)
+    if not entries and main.base_url:
+        entries = [UpstreamEntry("model", main.base_url)]
+    if not entries:
+        raise InvalidArgument(
+            "there is no upstream; name the provider: clew serve --upstream https://api.openai.com/v1"
+        )
+    aws = aws_credential(environ)
+    servers = []
+    for entry in entries:
+        server = UpstreamServer(entry.url, wires=entry.wires, models=entry.models)
+        usual = entry.api_key_env or preset_for(None, entry.url, None).key_env
+        own = main.api_key or (environ.get(main.api_key_env) if main.api_key_env else None)
+        if server.is_bedrock:
+            server.key, server.aws = environ.get(entry.api_key_env or "AWS_BEARER_TOKEN_BEDROCK"), aws
+        else:
+            server.key = environ.get(usual) if entry.api_key_env or len(entries) > 1 else own
+        servers.append(server)
+    return Upstreams(servers)
+
+
+def _given(text: str) -> UpstreamEntry:
+    """An upstream as it is given on a command line."""
+    before, equals, url = text.partition("=") if "://" in text.partition("=")[2] else ("", "", text)
+    names = tuple(name.strip() for name in before.split(",") if name.strip())
+    if equals and not names:
+        raise InvalidArgument(f"the upstream {text!r} names nothing before the =; write wires or models there")
+    wires = tuple(name for name in names if name in KINDS)
+    return UpstreamEntry("", url.strip(), wires, tuple(name for name in names if name not in KINDS))
 
 
 def gateway_options(settings: Settings, host: str, port: int, names: Iterable[str] = ()) -> GatewayOptions:

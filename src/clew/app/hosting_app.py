@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from clew.config import ModelSettings, Settings
 from clew.events import Events
-from clew.gateway import CallerProvider, Callers, HostedConversations, UpstreamServer
+from clew.gateway import CallerProvider, Callers, HostedConversations, Upstreams, UpstreamServer
 from clew.providers import RetryPolicy, http_provider, preset_for
 from clew.store import Store
 from clew.turn import ModelTarget, Runtime, RuntimeOptions
@@ -24,7 +24,7 @@ async def open_hosting(
     options: RuntimeOptions,
     store: Store,
     callers: Callers,
-    upstream: UpstreamServer,
+    upstreams: Upstreams,
     events: Events,
 ) -> AsyncIterator[HostedConversations]:
     """Hosted conversations; their turns have ended when the block is left.
@@ -32,7 +32,7 @@ async def open_hosting(
     `options` are those of the gateway's own runtime. Nobody but us folds a hosted conversation, so that this happens
     where the config says, as for an agent, and not as late as for clients that fold by themselves.
     """
-    targets = UpstreamTargets(settings, upstream)
+    targets = UpstreamTargets(settings, upstreams)
     main = settings.model.name
     async with AsyncExitStack() as last:
         last.push_async_callback(targets.close)
@@ -44,27 +44,28 @@ async def open_hosting(
 
 
 class UpstreamTargets:
-    """The models behind the upstream, each on the wire that is spoken there."""
+    """The models behind the upstreams, each on the wire that is spoken there."""
 
-    def __init__(self, settings: Settings, upstream: UpstreamServer) -> None:
+    def __init__(self, settings: Settings, upstreams: Upstreams) -> None:
         self._settings = settings
-        self._upstream = upstream
-        self._providers: dict[str, CallerProvider] = {}
-        """By wire."""
+        self._upstreams = upstreams
+        self._providers: dict[tuple[str, str], CallerProvider] = {}
+        """By address and wire."""
 
     def of(self, model: str) -> ModelTarget:
         main = self._settings.model
         configured = main.context_length if model == main.name else None
-        provider = self._provider(main, model)
-        return ModelTarget(provider, model, self._upstream.address, configured, self._settings.agent.max_tokens)
+        upstream = self._upstreams.of_model(model)
+        provider = self._provider(main, model, upstream)
+        return ModelTarget(provider, model, upstream.address, configured, self._settings.agent.max_tokens)
 
-    def _provider(self, main: ModelSettings, model: str) -> CallerProvider:
-        path = "/v1beta/openai" if self._upstream.host == _GEMINI_HOST else "/v1"
-        preset = preset_for(main.provider, self._upstream.address + path, model)
-        if preset.wire not in self._providers:
-            wire = http_provider(preset, retry_policy=_NO_RETRIES)
-            self._providers[preset.wire] = CallerProvider(wire)
-        return self._providers[preset.wire]
+    def _provider(self, main: ModelSettings, model: str, upstream: UpstreamServer) -> CallerProvider:
+        base = f"{upstream.address}/v1beta/openai" if upstream.host == _GEMINI_HOST else upstream.base_url
+        preset = preset_for(main.provider, base, model)
+        known = (base, preset.wire)
+        if known not in self._providers:
+            self._providers[known] = CallerProvider(http_provider(preset, retry_policy=_NO_RETRIES), upstream.key)
+        return self._providers[known]
 
     async def close(self) -> None:
         for provider in self._providers.values():

@@ -40,7 +40,8 @@ _PATIENCE_SECONDS = 70.0
 class WorkerTask:
     """What a worker serves."""
 
-    upstream: str
+    upstreams: Sequence[str]
+    """As `--upstream` gave them."""
     host: str
     mode: str
     names: Sequence[str]
@@ -211,7 +212,7 @@ async def _work(task: WorkerTask, environ: Mapping[str, str]) -> None:
         last.callback(counts.close)
         listen = gateway_options(config.settings, task.host, port, task.names)
         options = GatewayAppOptions(
-            task.upstream,
+            tuple(task.upstreams),
             mode,
             replace(listen, listening=listening, counts=counts),
             observers=observers,

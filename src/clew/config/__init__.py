@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from clew.config.keys import KeyPlace, StoredKeys, has_keyring, key_for
     from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
     from clew.config.mcp_servers import McpServer, resolved
+    from clew.config.upstreams import UpstreamEntry
     from clew.config.yaml_file import set_in_file, unset_in_file
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "StoredKeys",
     "TerminalSettings",
     "ToolOutputSettings",
+    "UpstreamEntry",
     "api_key_of",
     "clew_home",
     "config_path",
@@ -85,6 +87,7 @@ __getattr__, __dir__ = lazy_names(
         ".keys": "KeyPlace StoredKeys has_keyring key_for",
         ".load": "LoadedConfig SettingOrigin load_config read_config setting_named value_from",
         ".mcp_servers": "McpServer resolved",
+        ".upstreams": "UpstreamEntry",
         ".yaml_file": "set_in_file unset_in_file",
     },
 )

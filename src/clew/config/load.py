@@ -15,6 +15,7 @@ from clew.config.declare import Setting, SettingValue, is_secret_key, nearest, s
 from clew.config.home import config_path, read_text
 from clew.config.mcp_servers import MCP_KEY, McpServer, servers_in
 from clew.config.settings import MOVED_SETTINGS, Settings, declared_settings
+from clew.config.upstreams import UPSTREAMS_KEY, UpstreamEntry, upstreams_in
 from clew.errors import ConfigProblem, InvalidConfig
 
 SettingOriginKind: TypeAlias = Literal["default", "file", "env", "flag"]
@@ -57,6 +58,7 @@ class LoadedConfig:
     notices: tuple[str, ...] = ()
     problems: tuple[ConfigProblem, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
+    upstreams: tuple[UpstreamEntry, ...] = ()
 
     def origin_of(self, key: str) -> SettingOrigin:
         return self.origins.get(key, DEFAULT_ORIGIN)
@@ -90,7 +92,13 @@ def read_config(environ: Mapping[str, str], flags: Sequence[str] = ()) -> Loaded
     origins = {key: given.origin for key, given in merged.accepted.items()}
     settings = _build_settings(Settings, values)
     return LoadedConfig(
-        settings, path, origins, tuple(merged.notices), tuple(merged.problems), tuple(merged.mcp_servers)
+        settings,
+        path,
+        origins,
+        tuple(merged.notices),
+        tuple(merged.problems),
+        tuple(merged.mcp_servers),
+        tuple(merged.upstreams),
     )
 
 
@@ -118,6 +126,7 @@ class _MergedSources:
         self.notices: list[str] = []
         self.problems: list[ConfigProblem] = []
         self.mcp_servers: list[McpServer] = []
+        self.upstreams: list[UpstreamEntry] = []
 
     def add_source(self, read: Callable[[], Iterable[GivenValue]]) -> None:
         try:
@@ -165,8 +174,11 @@ def _from_file(path: Path, merged: _MergedSources) -> Iterator[GivenValue]:
     if MCP_KEY.partition(".")[0] in text:
         merged.mcp_servers, wrong = servers_in(tree, path)
         merged.problems += wrong
+    if UPSTREAMS_KEY.rpartition(".")[2] in text:
+        merged.upstreams, wrong = upstreams_in(tree, path)
+        merged.problems += wrong
     for leaf in leaves_of(tree):
-        if leaf.key == MCP_KEY or leaf.key.startswith(f"{MCP_KEY}."):
+        if f"{leaf.key}.".startswith((f"{MCP_KEY}.", f"{UPSTREAMS_KEY}.")):
             continue
         source = f"{path} line {leaf.line}"
         yield GivenValue(leaf.key, leaf.value, source, SettingOrigin("file", f"line {leaf.line}"), leaf.remedy)

@@ -1,11 +1,12 @@
 """The gateway: any existing agent goes through it by changing one base URL, and its conversations stay in the window.
 
-It speaks the providers' own wires in front of one upstream, recognises conversations in stateless requests, folds them
+It speaks the providers' own wires in front of its upstreams, recognises conversations in stateless requests, folds them
 with the same turn as everything else, and passes every byte that it has no reason to change. Knows wires and HTTP; what
 a fold is, it does not know.
 """
 
 from clew.gateway.admission import RequestBounds, is_loopback
+from clew.gateway.aws import AwsCredential, aws_credential
 from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.client_checks import check_clients
 from clew.gateway.client_setups import (
@@ -49,7 +50,8 @@ from clew.gateway.relay import PING_SECONDS
 from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
 from clew.gateway.shared_limits import SharedCallCounts
 from clew.gateway.telemetry import GatewayTelemetry, exporting_provider
-from clew.gateway.upstream import UpstreamServer
+from clew.gateway.upstream import Upstreams, UpstreamServer
+from clew.gateway.wires import KINDS
 
 __all__ = [
     "ANTHROPIC",
@@ -58,12 +60,14 @@ __all__ = [
     "GOOGLE",
     "HANDOFF_WRITERS",
     "KEY_PREFIX",
+    "KINDS",
     "LOG_FORMATS",
     "MODES",
     "NOT_HOSTED",
     "OPENAI",
     "OPEN_PATHS",
     "PING_SECONDS",
+    "AwsCredential",
     "CallLimits",
     "CallMeter",
     "Caller",
@@ -97,8 +101,10 @@ __all__ = [
     "ServedPages",
     "SharedCallCounts",
     "UpstreamServer",
+    "Upstreams",
     "add_hosting",
     "asks_with_own_credential",
+    "aws_credential",
     "caller_of",
     "check_clients",
     "exporting_provider",

@@ -1,7 +1,8 @@
 """Who sends a request: one way for every header style and every route.
 
 With a key of Clew a caller is the key's owner, and the upstream's own credential goes on in its place. Where there are
-no keys a caller is told by its own credential, which passes. Once there is a key, nobody is served without one.
+no keys a caller is told by its own credential, which passes. Once there is a key, nobody is served without one. A
+request that is signed for Amazon is served where the gateway has the credential that it was signed with.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import unquote_plus
 
@@ -17,6 +18,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from clew.errors import ConflictingCredentials, StoreError
+from clew.gateway.aws import AwsCredential, is_signed, is_signed_with
 from clew.gateway.keys import (
     KEY_PREFIX,
     CallerCredential,
@@ -59,24 +61,35 @@ class Caller:
     mode: KeyMode | None = None
     key: str | None = None
     """The id of the key of Clew that was used; None where the caller's own credential passes."""
-    withhold: frozenset[str] = frozenset()
-    """Headers that carried a key of Clew: they do not go on. `?key` stands for the query."""
-    credential: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The headers that go on in their place."""
+    places: tuple[str, ...] = ()
+    """Where its credential stood: headers, in small letters, and `?key` for the query."""
     handoffs: KeyHandoffs | None = None
+    is_signed: bool = False
+    """Whether its requests are signed for Amazon, which the gateway checks and does anew."""
 
     @property
     def credential_id(self) -> str:
         """What tells the credential that the upstream is asked with from others; none of it is readable."""
         return self.owner if self.key is None else "ours"
 
-    def query(self, raw: str) -> str:
-        """The query, given as it came, as it goes on: without what holds a key of Clew, wherever that stands."""
-        return "&".join(pair for pair in raw.split("&") if not self._is_withheld(pair))
+    def withheld(self, *, is_fallback: bool = False) -> frozenset[str]:
+        """The places that do not go on: those of a key of Clew, and of any credential to another upstream than its."""
+        return frozenset(self.places) if self.key is not None or is_fallback else frozenset()
 
-    def _is_withheld(self, pair: str) -> bool:
-        name, _, value = pair.partition("=")
-        return KEY_PREFIX in unquote_plus(value) or ("?key" in self.withhold and unquote_plus(name) == "key")
+    def credential(self, ours: str | None) -> CIMultiDict[str]:
+        """The upstream's credential, where a key of Clew stood."""
+        headers = CIMultiDict[str]()
+        for place in self.places if self.key is not None and ours else ():
+            if place == "authorization":
+                headers["Authorization"] = f"Bearer {ours}"
+            else:
+                headers["x-goog-api-key" if place == "?key" else place] = ours or ""
+        return headers
+
+    def query(self, raw: str, *, is_fallback: bool = False) -> str:
+        """The query, given as it came, as it goes on: without what holds a key of Clew, wherever that stands."""
+        withheld = "?key" in self.withheld(is_fallback=is_fallback)
+        return "&".join(pair for pair in raw.split("&") if not _is_withheld(pair, has_key=withheld))
 
 
 class Callers:
@@ -85,15 +98,15 @@ class Callers:
     def __init__(
         self,
         store: Store,
-        upstream_key: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         *,
         is_private: bool = False,
+        aws: AwsCredential | None = None,
     ) -> None:
         """`is_private`: callers without a key of Clew are served even where there are keys."""
         self._is_private = is_private
         self._store = store
-        self._upstream_key = upstream_key
+        self._aws = aws
         self._clock = clock
         self._keys: dict[bytes, tuple[float, AccessKey | None]] = {}
         self._any: tuple[float, bool] | None = None
@@ -111,7 +124,26 @@ class Callers:
             return await self._with_key(credential)
         if not self._is_private and await self.has_keys():
             raise Refusal(401, "this gateway is for callers with a key of Clew; `clew keys create` makes one")
-        return Caller(owner_of_credential(credential))
+        if credential is None:
+            return Caller(owner_of_credential(None))
+        if is_signed(credential.secret):
+            return Caller(
+                f"caller:aws:{self._aws.key_id if self._aws else ''}", places=credential.places, is_signed=True
+            )
+        return Caller(owner_of_credential(credential), places=credential.places)
+
+    def check_signature(self, request: web.Request, body: bytes) -> None:
+        """Refuse a request that is not signed with the gateway's own credential of Amazon's."""
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        url = f"http://{headers.get('host', '')}{request.raw_path}"
+        aws, now = self._aws, datetime.now(UTC)
+        if aws is None or not is_signed_with(aws, request.method, url, headers, body, now):
+            raise Refusal(
+                401,
+                "a signature covers the host, so the gateway has to sign anew, and it does that for callers who signed "
+                "with its own credential (AWS_ACCESS_KEY_ID); give it the same one, or send a bearer token or a key of "
+                "Clew",
+            )
 
     async def has_keys(self) -> bool:
         """Whether there are keys, so that nobody is served without one."""
@@ -136,27 +168,14 @@ class Callers:
         state = state_of_key(key, datetime.now(UTC))
         if state != "valid":
             raise Refusal(*_WHY[state])
-        places, own = frozenset(credential.places), self._own_credential(credential)
-        return Caller(key.owner, key.mode, key.id, places, own, key.handoffs)
+        return Caller(key.owner, key.mode, key.id, credential.places, key.handoffs)
 
     def upstream_credential(self, request: web.Request, caller: Caller) -> str | None:
-        """What the upstream is asked with for a caller whose request does not pass: ours where it has a key of Clew."""
+        """What the upstream is asked with for a caller whose request does not pass; None: ours, or none."""
         if caller.key is not None:
-            return self._upstream_key
+            return None
         credential = read_credential(request.headers.items())
         return None if credential is None else credential.secret
-
-    def _own_credential(self, credential: CallerCredential) -> CIMultiDict[str]:
-        """The upstream's credential, where the caller's stood."""
-        if not self._upstream_key:
-            return CIMultiDict()
-        headers = CIMultiDict[str]()
-        for place in credential.places:
-            if place == "authorization":
-                headers["Authorization"] = f"Bearer {self._upstream_key}"
-            else:
-                headers["x-goog-api-key" if place == "?key" else place] = self._upstream_key
-        return headers
 
     async def _find(self, hash: bytes) -> AccessKey | None:
         now, known = self._clock(), self._keys.get(hash)
@@ -180,6 +199,11 @@ class Callers:
         spent = await self._store.add_spending(caller.key, micros)
         self._keys = {hash: it for hash, it in self._keys.items() if it[1] is None or it[1].id != spent.id}
         return state_of_key(spent, datetime.now(UTC)) == "valid"
+
+
+def _is_withheld(pair: str, *, has_key: bool) -> bool:
+    name, _, value = pair.partition("=")
+    return KEY_PREFIX in unquote_plus(value) or (has_key and unquote_plus(name) == "key")
 
 
 def _away(problem: StoreError) -> Refusal:

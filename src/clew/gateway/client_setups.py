@@ -6,6 +6,7 @@ gateway. `$address` is the gateway's, without `/v1`; `$model`, `$window` and `$o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from string import Template
 from urllib.parse import urlsplit
@@ -210,9 +211,10 @@ def setup_named(name: str) -> ClientSetup | None:
     return next((it for it in CLIENT_SETUPS if wanted in (it.name, it.title.lower(), *it.programs)), None)
 
 
-def setups_for(upstream: str) -> tuple[ClientSetup, ...]:
-    """The few that most likely call this upstream."""
-    names = _SHOWN_FIRST.get((urlsplit(upstream).hostname or "").lower(), _SHOWN_ELSE)
+def setups_for(upstreams: Sequence[str]) -> tuple[ClientSetup, ...]:
+    """The few that most likely call these upstreams."""
+    hosts = ((urlsplit(upstream).hostname or "").lower() for upstream in upstreams)
+    names = {name for host in hosts for name in _SHOWN_FIRST.get(host, _SHOWN_ELSE)}
     return tuple(it for it in CLIENT_SETUPS if it.name in names)
 
 

@@ -27,13 +27,23 @@ from clew.gateway.handoffs import Handoffs
 from clew.gateway.recording import ReplyRecording
 from clew.gateway.records import MODES, ExchangeRecord, GatewayExchange, HandoffWriter, Mode
 from clew.gateway.relay import PING_SECONDS, ClientResponse, ReplyReader, UsageTeller
-from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, headers_back, passed_headers, read_error
+from clew.gateway.upstream import (
+    Upstreams,
+    UpstreamServer,
+    UpstreamUnreachable,
+    headers_back,
+    passed_headers,
+    read_error,
+)
 from clew.gateway.wires import MAX_MODEL_CHARS, WirePath
 from clew.providers import classify_error
 from clew.turn import ModelTarget, Runtime, is_overflow, largest_parts
 
 MAX_HELD_BYTES = 1024 * 1024
 """Of events at the beginning of a stream, which are held until it is clear that they are no refusal."""
+_ELSEWHERE = frozenset((429, 500, 502, 503, 504, 529))
+"""Answers after which the next upstream is asked, where there is one."""
+
 _log = logging.getLogger("clew.gateway")
 
 
@@ -43,10 +53,10 @@ class Exchanges:
     def __init__(
         self,
         runtime: Runtime,
-        upstream: UpstreamServer,
+        upstreams: Upstreams,
         callers: Callers,
         *,
-        target: Callable[[str], ModelTarget],
+        target: Callable[[str, str], ModelTarget],
         mode: Mode = "compact",
         handoffs: HandoffWriter = "model",
         on_begin: Callable[[], None] = lambda: None,
@@ -58,10 +68,10 @@ class Exchanges:
         self.mode: Mode = mode
         self._on_begin = on_begin
         self._clock = clock
-        self._upstream = upstream
+        self._upstreams = upstreams
         self._adds_breakpoints = adds_breakpoints
         self._ping_seconds = ping_seconds
-        self.handoffs = Handoffs(runtime, upstream, callers, handoffs, clock)
+        self.handoffs = Handoffs(runtime, upstreams, callers, handoffs, clock)
         self._fitting = RequestFitting(runtime, target, self.handoffs, clock)
         self._recording = ReplyRecording(runtime, callers, target, self.handoffs, on_exchange)
 
@@ -120,7 +130,8 @@ class Exchanges:
             fall_back(exchange, problem)
             return b'"stream":true' in exchange.raw.replace(b" ", b"")
         if exchange.request is None:
-            return body.field("stream") == b"true"
+            is_streamed = exchange.path.is_streamed
+            return body.field("stream") == b"true" if is_streamed is None else is_streamed
         return exchange.request.is_streamed
 
     async def _fitted(
@@ -168,15 +179,14 @@ class Exchanges:
         self, exchange: GatewayExchange, response: ClientResponse, items: Sequence[bytes] | None
     ) -> web.StreamResponse:
         """Send, and pass the reply back; an overflow is recovered from as often as the ladder allows."""
-        http, caller = exchange.http, exchange.caller
-        headers = passed_headers(http.headers, caller.withhold)
-        headers.update(caller.credential)
-        url = self._upstream.url(http.path, caller.query(http.rel_url.raw_query_string))
+        servers = self._servers(exchange)
+        first = servers[0]
         while True:
             max_output = exchange.recovery.max_tokens if exchange.recovery else None
             body = self._body(exchange, items, max_output)
+            url, headers = self._addressed(exchange, servers[0], is_fallback=servers[0] is not first)
             try:
-                async with self._upstream.open(http.method, url, headers, body) as reply:
+                async with servers[0].open(exchange.http.method, url, headers, body) as reply:
                     exchange.status = reply.status
                     if reply.status < 400:
                         self._keep_sent(exchange, url, headers, body)
@@ -188,10 +198,14 @@ class Exchanges:
                         status, text = reply.status, await read_error(reply)
                     answer_headers = headers_back(reply.headers)
             except UpstreamUnreachable as problem:
+                if self._is_left(servers, str(problem)):
+                    continue
                 exchange.status = 502
                 return await response.fail(502, str(problem))
+            if status in _ELSEWHERE and self._is_left(servers, f"{servers[0].host} answers {status}"):
+                continue
             words = text.decode("utf-8", "replace")
-            fault = classify_error(status, words, self._upstream.host, headers=answer_headers, request=exchange.raw)
+            fault = classify_error(status, words, exchange.host, headers=answer_headers, request=exchange.raw)
             try:
                 items = await self._fitting.make_smaller(exchange, fault, words if status == 400 else "", response)
             except CannotShrink:
@@ -199,6 +213,40 @@ class Exchanges:
             except Exception as problem:
                 fall_back(exchange, problem)
                 return await self._refuse(exchange, response, status, text, answer_headers)
+
+    def _servers(self, exchange: GatewayExchange) -> list[UpstreamServer]:
+        """The upstreams to ask, one after the other. A caller's own credential goes to the first one only."""
+        path, caller = exchange.path, exchange.caller
+        servers = self._upstreams.route(path.kind, exchange.model)
+        if not servers:
+            exchange.status = 404
+            raise Refusal(404, f"no upstream of this gateway serves {exchange.model[:100]!r} on the wire {path.kind}")
+        if caller.key is None:
+            # Without its credential, and without ours either.
+            servers[1:] = [server for server in servers[1:] if server.key is None and server.aws is None]
+        return servers
+
+    def _is_left(self, servers: list[UpstreamServer], problem: str) -> bool:
+        """Whether another upstream is left to ask; it is the first one then."""
+        if len(servers) > 1:
+            _log.warning("%s; asking %s", problem, servers[1].host)
+            del servers[0]
+            return True
+        return False
+
+    def _addressed(
+        self, exchange: GatewayExchange, server: UpstreamServer, *, is_fallback: bool
+    ) -> tuple[str, CIMultiDict[str]]:
+        """The address and the headers of a request to an upstream."""
+        http, caller, exchange.host = exchange.http, exchange.caller, server.host
+        headers = passed_headers(http.headers, caller.withheld(is_fallback=is_fallback))
+        headers.update(caller.credential(server.key))
+        is_bearer = headers.get("Authorization", "").lower().startswith("bearer ")
+        if server.aws is not None and not (is_bearer or caller.is_signed or caller.key):
+            exchange.status = 401
+            raise Refusal(401, "the gateway signs for callers with a key of Clew, and for signed requests")
+        query = caller.query(http.rel_url.raw_query_string, is_fallback=is_fallback)
+        return server.url(http.rel_url.raw_path, query, exchange.path.kind), headers
 
     def _keep_sent(self, exchange: GatewayExchange, url: str, headers: CIMultiDict[str], body: bytes) -> None:
         """Keep with the exchange what went on, so that a handoff can be asked for behind it."""
@@ -222,7 +270,7 @@ class Exchanges:
     ) -> web.StreamResponse:
         """Pass a refusal on as it came; one that we could not recover from says what cannot be made smaller."""
         words = text.decode("utf-8", "replace")
-        fault = classify_error(status, words, self._upstream.host, headers=headers, request=exchange.raw)
+        fault = classify_error(status, words, exchange.host, headers=headers, request=exchange.raw)
         recovery, conversation = exchange.recovery, exchange.conversation
         is_tried = recovery is not None and recovery.tried and not recovery.has_failed
         if is_tried and recovery is not None and conversation is not None and is_overflow(fault):
@@ -238,14 +286,13 @@ class Exchanges:
     ) -> str | None:
         """Pass a reply on while it comes, and record it. The text of a refusal where one came before any content."""
         wire, kind = exchange.path.wire, reply.headers.get("Content-Type", "")
-        is_stream = "event-stream" in kind
-        reader = ReplyReader(wire, is_stream=is_stream)
-        teller = self._teller(exchange, is_stream=is_stream)
+        reader = ReplyReader(wire, kind)
+        teller = self._teller(exchange, kind)
         headers = headers_back(reply.headers)
         if exchange.opened is not None and exchange.opened.view.session is not None:
             headers["x-clew-session"] = exchange.opened.view.session
         held = bytearray()
-        holds = is_stream and wire.keeps_errors_for_later and exchange.recovery is not None
+        holds = reader.is_stream and wire.keeps_errors_for_later and exchange.recovery is not None
         if not holds:
             await response.begin(reply.status, headers)
         try:
@@ -285,7 +332,7 @@ class Exchanges:
             await response.write(teller.end())
         return None
 
-    def _teller(self, exchange: GatewayExchange, *, is_stream: bool) -> UsageTeller | None:
+    def _teller(self, exchange: GatewayExchange, content_type: str) -> UsageTeller | None:
         """What tells the client other usage than came; None where it is told what came."""
         conversation = exchange.conversation
         if exchange.mode == "observe" or conversation is None:
@@ -294,11 +341,11 @@ class Exchanges:
         if size <= MAX_CLIENT_BYTES and told_prompt_tokens(client, window, window, size) == window:
             return None  # nothing that fits the window is told otherwise
         return UsageTeller(
-            exchange.path.wire, lambda real: told_prompt_tokens(client, window, real, size), is_stream=is_stream
+            exchange.path.wire, lambda real: told_prompt_tokens(client, window, real, size), content_type
         )
 
     def _is_overflow(self, exchange: GatewayExchange, text: str) -> bool:
-        return is_overflow(classify_error(400, text, self._upstream.host, request=exchange.raw))
+        return is_overflow(classify_error(400, text, exchange.host, request=exchange.raw))
 
     async def _finish(self, exchange: GatewayExchange, response: ClientResponse) -> web.StreamResponse:
         finished = await response.end()

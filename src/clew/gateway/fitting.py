@@ -49,7 +49,7 @@ class RequestFitting:
     def __init__(
         self,
         runtime: Runtime,
-        target: Callable[[str], ModelTarget],
+        target: Callable[[str, str], ModelTarget],
         handoffs: Handoffs,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -148,8 +148,11 @@ class RequestFitting:
 
     def _target_of(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ModelTarget:
         """The model of a request, with the window that its headers ask for."""
-        target = self._target(request.model)
-        if LONG_WINDOW_BETA in headers.get("anthropic-beta", "") and target.endpoint is None:
+        target = self._target(request.model, exchange.path.kind)
+        betas = headers.get("anthropic-beta", "").encode() + request.body.field(
+            "anthropic_beta"
+        )  # Bedrock: in the body
+        if LONG_WINDOW_BETA.encode() in betas and target.endpoint is None:
             target = replace(target, endpoint={"context_length": LONG_WINDOW})
         return replace(target, max_tokens=request.max_output, account=exchange.caller.owner)
 

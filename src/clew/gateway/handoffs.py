@@ -27,7 +27,7 @@ from clew.gateway.connections import where_it_failed
 from clew.gateway.conversations import OpenConversation, UpstreamRequest
 from clew.gateway.records import HANDOFF_WRITERS, GatewayExchange, HandoffWriter
 from clew.gateway.relay import ReplyReader
-from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, read_error
+from clew.gateway.upstream import Upstreams, UpstreamUnreachable, read_error
 from clew.messages import GrowingHistory
 from clew.providers import ErrorClass, ProviderRefused, Reply, classify_error
 from clew.store import AUXILIARY
@@ -67,13 +67,13 @@ class Handoffs:
     def __init__(
         self,
         runtime: Runtime,
-        upstream: UpstreamServer,
+        upstreams: Upstreams,
         callers: Callers,
         writer: HandoffWriter = "model",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runtime = runtime
-        self._upstream = upstream
+        self._upstreams = upstreams
         self._callers = callers
         self._writer: HandoffWriter = writer
         self._clock = clock
@@ -197,34 +197,35 @@ class Handoffs:
         reader: ReplyReader | None = None
         headers = CIMultiDict((name, it) for name, it in sent.headers.items() if name.lower() not in _OF_ONE_REQUEST)
         body = extended_body(sent, instruction, max_tokens)
+        upstream = self._upstreams.at(sent.url)
         try:
-            async with asyncio.timeout(_ASK_SECONDS), self._upstream.open("POST", sent.url, headers, body) as response:
+            async with asyncio.timeout(_ASK_SECONDS), upstream.open("POST", sent.url, headers, body) as response:
                 if response.status >= 400:
                     raise await self._refusal(sent, response)
-                is_stream = "event-stream" in response.headers.get("Content-Type", "")
-                reader = ReplyReader(sent.path.wire, is_stream=is_stream)
+                reader = ReplyReader(sent.path.wire, response.headers.get("Content-Type", ""))
                 async for chunk in response.content.iter_any():
                     reader.feed(chunk)
                 reader.end()
         except (UpstreamUnreachable, aiohttp.ClientError, TimeoutError) as error:
             told = str(error) or type(error).__name__
-            raise ProviderRefused(self._upstream.host, ErrorClass("network"), told) from error
+            raise ProviderRefused(upstream.host, ErrorClass("network"), told) from error
         finally:
             # Also where nobody waits for it any more: what came is paid for.
             usage = None if reader is None else self._charge(sent, conversation, reader)
         reply = reader.reply(sent.model)
         if reply is None:
             problem = reader.problem or "the reply did not come to its end"
-            raise ProviderRefused(self._upstream.host, ErrorClass("other"), problem)
+            raise ProviderRefused(upstream.host, ErrorClass("other"), problem)
         return replace(reply, usage=usage)
 
     async def _refusal(self, sent: UpstreamRequest, response: aiohttp.ClientResponse) -> ProviderRefused:
         """What a refusal says; it is remembered, unless it is about the size of this request or the provider's own."""
+        host = self._upstreams.at(sent.url).host
         words = (await read_error(response)).decode("utf-8", "replace")
-        fault = classify_error(response.status, words, self._upstream.host, headers=response.headers)
+        fault = classify_error(response.status, words, host, headers=response.headers)
         if response.status < 500 and fault.kind not in _TOO_LARGE:
             self._refused[sent.caller.credential_id, sent.model] = self._clock() + REFUSED_SECONDS
-        return ProviderRefused(self._upstream.host, fault, words)
+        return ProviderRefused(host, fault, words)
 
     def _charge(self, sent: UpstreamRequest, conversation: Conversation, reader: ReplyReader) -> CanonicalUsage | None:
         """Charge a reply, or what came of it, to the caller; the usage, which is estimated where none was stated."""

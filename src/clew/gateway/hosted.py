@@ -91,12 +91,15 @@ def asks_with_own_credential() -> bool:
 class CallerProvider(Provider):
     """The upstream on one wire. Each call is made with the credential of the caller for whom the turn runs."""
 
-    def __init__(self, wire: HttpProvider) -> None:
+    def __init__(self, wire: HttpProvider, ours: str | None = None) -> None:
+        """`ours` is the credential for callers with a key of Clew."""
         self.name = wire.name
         self._wire = wire
+        self._ours = ours
 
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
-        return await self._wire.with_key(_credential.get()).send(request, on_delta)
+        key = self._ours if _is_own.get() else _credential.get()
+        return await self._wire.with_key(key).send(request, on_delta)
 
     async def close(self) -> None:
         await self._wire.close()

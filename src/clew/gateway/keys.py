@@ -24,7 +24,7 @@ KeyState: TypeAlias = Literal["valid", "revoked", "expired", "over_budget"]
 _KEY_CHARS = string.ascii_letters + string.digits
 # 62 ** 43 is a little more than 2 ** 256.
 _RANDOM_CHARS = 43
-_KEY_HEADERS = ("x-api-key", "x-goog-api-key")
+_KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 _AUTHORIZATION = "authorization"
 _KEY_QUERY = "key"
 _BEARER = "bearer"
@@ -73,8 +73,9 @@ def read_credential(
 ) -> CallerCredential | None:
     """The credential of a request; None where it has none. `ConflictingCredentials` where two of them differ.
 
-    It stands in `Authorization: Bearer`, `x-api-key` or `x-goog-api-key`, or, as Gemini's clients may write it, in the
-    query as `key`: give `query` on Gemini's routes only. Every occurrence of a header counts, also a repeated one.
+    It stands in `Authorization: Bearer`, `x-api-key`, `x-goog-api-key` or Azure's `api-key`, or, as Gemini's clients
+    may write it, in the query as `key`: give `query` on Gemini's routes only. Every occurrence of a header counts, also a
+    repeated one.
     """
     found = [*_in_headers(headers), *(("?key", value.strip()) for name, value in query if name == _KEY_QUERY)]
     named = [(place, secret) for place, secret in found if secret]

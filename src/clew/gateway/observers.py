@@ -146,7 +146,8 @@ def exchange_figures(record: ExchangeRecord) -> dict[str, Any]:
 
 
 def _exchange_words(figures: dict[str, Any]) -> str:
-    words = [f"{figures['status']} {figures['wire']} {figures['action']}", figures["client"], figures["model"] or "-"]
+    client = "unknown client" if figures["client"] == "other" else figures["client"]
+    words = [f"{figures['status']} {figures['wire']} {figures['action']}", client, figures["model"] or "no model"]
     words.append(f"{figures['ms'] / 1_000:.2f} s")
     if "input_tokens" in figures:
         words.append(f"{figures['input_tokens']:,} in ({figures['cache_read_tokens']:,} cached)")

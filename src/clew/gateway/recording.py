@@ -32,7 +32,7 @@ class ReplyRecording:
         self,
         runtime: Runtime,
         callers: Callers,
-        target: Callable[[str], ModelTarget],
+        target: Callable[[str, str], ModelTarget],
         handoffs: Handoffs,
         on_exchange: Callable[[ExchangeRecord], None] | None = None,
         retry_seconds: Sequence[float] = RETRY_SECONDS,
@@ -93,7 +93,7 @@ class ReplyRecording:
     async def _call(self, exchange: GatewayExchange, usage: CanonicalUsage) -> ModelCall:
         conversation, opened = exchange.conversation, exchange.opened
         if conversation is None or opened is None:
-            return call_of(usage, self._target(exchange.model), "gateway")
+            return call_of(usage, self._target(exchange.model, exchange.path.kind), "gateway")
         direct = await opened.direct_usage(conversation, usage)
         return call_of(usage, conversation.target, "gateway", direct=direct)
 

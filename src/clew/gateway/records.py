@@ -59,6 +59,8 @@ class GatewayExchange:
     handoffs: HandoffWriter = "model"
     started: float = field(default_factory=time.monotonic)
     model: str = ""
+    host: str = ""
+    """Of the upstream that is asked."""
     request: WireRequest | None = None
     taken: TakenHistory | None = None
     """The history that the reply belongs behind."""

@@ -6,6 +6,7 @@ What a client is told of usage may differ from what the upstream told; nothing e
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from multidict import CIMultiDict
 
+from clew.gateway.aws import STREAM_TYPE, Frame, FrameReader, framed
 from clew.gateway.bodies import UnreadableBody, read_json, write_json
 from clew.gateway.wires import Change, GatewayWire
 from clew.providers import ConnectionFailed, ErrorInReply, EventTooLong, Reply, Request, SseReader
@@ -26,16 +28,16 @@ MAX_READ_BYTES = 64 * 1024 * 1024
 CHARS_PER_TOKEN = 4
 """Where nobody states the usage of a request that cannot be counted."""
 _NOT_READABLE = (ErrorInReply, ConnectionFailed, EventTooLong, ValueError)
-_EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 _Value = TypeVar("_Value")
 
 
 class ReplyReader:
     """Reads a reply while it passes; a reply that cannot be read passes all the same."""
 
-    def __init__(self, wire: GatewayWire, *, is_stream: bool) -> None:
+    def __init__(self, wire: GatewayWire, content_type: str) -> None:
         self._accumulator = wire.accumulator()
-        self._events = SseReader() if is_stream else None
+        self._events = _events_of(content_type)
+        self.is_stream = self._events is not None
         self._wire = wire
         self._body = bytearray()
         self._came = 0
@@ -118,17 +120,27 @@ class ReplyReader:
             self.problem = f"{type(error).__name__} in a reply that no accumulator knows"
 
 
+def _events_of(content_type: str) -> SseReader | FrameReader | None:
+    """What reads the events of a stream of this type; None where it is none."""
+    if STREAM_TYPE in content_type:
+        return FrameReader()
+    return SseReader() if "event-stream" in content_type else None
+
+
 class UsageTeller:
     """Tells the client other prompt tokens, event by event; everything else passes as it came."""
 
-    def __init__(self, wire: GatewayWire, change: Change, *, is_stream: bool) -> None:
+    def __init__(self, wire: GatewayWire, change: Change, content_type: str) -> None:
         self._wire = wire
         self._change = change
-        self._is_stream = is_stream
+        self._is_stream = "event-stream" in content_type
+        self._frames = FrameReader() if STREAM_TYPE in content_type else None
         self._rest = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """What can be passed on of what came: whole lines of a stream, or nothing of a body before its end."""
+        """What can be passed on of what came: whole events of a stream, or nothing of a body before its end."""
+        if self._frames is not None:
+            return self._feed_frames(self._frames, chunk)
         self._rest += chunk
         if not self._is_stream:
             return b""
@@ -137,7 +149,21 @@ class UsageTeller:
 
     def end(self) -> bytes:
         rest, self._rest = self._rest, b""
+        if self._frames is not None:
+            return self._frames.take_rest()
         return self._line(rest) if self._is_stream else self._told(rest)
+
+    def _feed_frames(self, frames: FrameReader, chunk: bytes) -> bytes:
+        passed = bytearray()
+        try:
+            for frame, raw in frames.frames(chunk):
+                event = frame.event
+                told = self._told(event) if event is not None and b"sage" in event else event
+                passed += raw if told is None or told is event else Frame(frame.headers, framed(told)).encode()
+        except (ValueError, IndexError, struct.error):
+            # No frames: what came of it passes as it is.
+            passed += frames.take_rest()
+        return bytes(passed)
 
     def _line(self, line: bytes) -> bytes:
         if not line.startswith(b"data:") or b"sage" not in line:
@@ -217,5 +243,5 @@ class ClientResponse:
 
     async def _ping(self) -> None:
         with suppress(ConnectionError):  # the server stops whoever waits for a client that has gone
-            await self.begin(200, CIMultiDict(_EVENT_STREAM))
+            await self.begin(200, CIMultiDict({"Content-Type": self.wire.stream_type, "Cache-Control": "no-cache"}))
             await self.write(self.wire.ping)

@@ -28,7 +28,7 @@ from clew.gateway.metrics import METRICS_TYPE, GatewayMetrics
 from clew.gateway.observers import GatewayObserver, Observers
 from clew.gateway.openapi import DESCRIPTION_PATH, is_hosting_path
 from clew.gateway.page_server import PAGE_BOUNDS, ServedPages
-from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, headers_back, passed_headers
+from clew.gateway.upstream import Upstreams, UpstreamUnreachable, headers_back, passed_headers
 from clew.gateway.wires import CHAT, is_models_path, wire_path
 
 IDLE_CHECK_SECONDS = 15.0
@@ -66,7 +66,7 @@ class GatewayServer:
         self,
         exchanges: Exchanges,
         callers: Callers,
-        upstream: UpstreamServer,
+        upstreams: Upstreams,
         options: GatewayOptions | None = None,
         metrics: GatewayMetrics | None = None,
         observers: GatewayObserver | None = None,
@@ -86,7 +86,7 @@ class GatewayServer:
         self._readiness: tuple[float, dict[str, str]] | None = None
         self._hosting = hosting
         self._pages = pages
-        self._upstream = upstream
+        self._upstreams = upstreams
         self._listening: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
         self._idle: asyncio.Task[None] | None = None
@@ -122,7 +122,7 @@ class GatewayServer:
             await self._runner.cleanup()
         await self.exchanges.close()
         await self.exchanges.handoffs.close()
-        await self._upstream.close()
+        await self._upstreams.close()
 
     def application(self) -> web.Application:
         bounds = self.options.bounds
@@ -166,6 +166,8 @@ class GatewayServer:
             with self.meter.admit(caller.key or caller.owner):
                 # Kept where aiohttp keeps it, so that no handler reads a body in another way.
                 request._read_bytes = await read_body(request, self.options.bounds)
+                if caller.is_signed:
+                    self.callers.check_signature(request, request._read_bytes)
                 response = await handler(request)
             self.observers.sent(_sent_bytes(response))
             return response
@@ -210,7 +212,7 @@ class GatewayServer:
         now = asyncio.get_running_loop().time()
         if self._readiness is None or now - self._readiness[0] > READY_SECONDS:
             store, upstream = await asyncio.gather(
-                _state_of(self.callers.reach_store()), _state_of(self._upstream.resolve())
+                _state_of(self.callers.reach_store()), _state_of(self._upstreams.resolve())
             )
             self._readiness = (now, {"store": store, "upstream": upstream})
         parts = self._readiness[1]
@@ -229,11 +231,13 @@ class GatewayServer:
 
     async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """A request that is no conversation, as it is."""
-        headers = passed_headers(request.headers, caller.withhold)
-        headers.update(caller.credential)
-        url = self._upstream.url(request.path, caller.query(request.rel_url.raw_query_string))
+        kind = _models_kind(request)
+        upstream = self._upstreams.of_model("", kind)
+        headers = passed_headers(request.headers, caller.withheld())
+        headers.update(caller.credential(upstream.key))
+        url = upstream.url(request.rel_url.raw_path, caller.query(request.rel_url.raw_query_string), kind)
         try:
-            async with self._upstream.open(request.method, url, headers, None) as reply:
+            async with upstream.open(request.method, url, headers, None) as reply:
                 response = web.StreamResponse(status=reply.status, headers=CIMultiDict(headers_back(reply.headers)))
                 await response.prepare(request)
                 async for chunk in reply.content.iter_any():
@@ -259,6 +263,16 @@ async def _state_of(asked: Awaitable[None]) -> str:
         _log.warning("not ready: %s", where_it_failed(problem))
         return "fails"
     return "ok"
+
+
+def _models_kind(request: web.Request) -> str:
+    """Whose list of models is asked for."""
+    if "anthropic-version" in request.headers:
+        return "messages"
+    if request.path.startswith("/openai"):
+        return "azure"
+    is_gemini = request.path.startswith(("/v1beta", "/v1alpha")) or "x-goog-api-key" in request.headers
+    return "gemini" if is_gemini else "responses" if "codex" in request.path else "chat"
 
 
 def _is_served(request: web.Request) -> bool:

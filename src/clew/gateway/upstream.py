@@ -1,15 +1,18 @@
-"""The way to the upstream: one pool of connections, headers as they came, bytes as they come back.
+"""The way to the upstreams: which of them a request goes to, headers as they came, bytes as they come back.
 
-The upstream is configured, and no request chooses another. Redirects are not followed, since they would carry the
-credential and the conversation to a host that nobody configured.
+Upstreams are configured, each for some wires and models, and no request chooses another. Redirects are not followed,
+since they would carry the credential and the conversation to a host that nobody configured.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,7 +23,9 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from clew.errors import InvalidArgument
+from clew.gateway.aws import AwsCredential, signed_headers, without_signature
 from clew.gateway.keys import KEY_PREFIX
+from clew.gateway.wires import KINDS
 
 MAX_ERROR_BYTES = 1024 * 1024
 CONNECT_SECONDS = 15.0
@@ -46,10 +51,38 @@ class UpstreamUnreachable(Exception):  # noqa: N818 (reads as what it says)
     """The upstream could not be reached, or hung up before it answered."""
 
 
-class UpstreamServer:
-    """The provider behind the gateway."""
+# What is served at the addresses of providers, where several upstreams are named without saying what each is for.
+_SERVED = (
+    (re.compile(r"api\.anthropic\.com"), "messages"),
+    (re.compile(r"api\.openai\.com"), "chat responses"),
+    (re.compile(r"chatgpt\.com"), "responses"),
+    (re.compile(r"generativelanguage\.googleapis\.com"), "gemini chat"),
+    (re.compile(r"(?:.+[-.])?aiplatform\.googleapis\.com"), "vertex"),
+    (re.compile(r".+\.(?:openai|cognitiveservices|services\.ai)\.azure\.com"), "azure chat responses messages"),
+    (re.compile(r"bedrock-runtime\..+\.amazonaws\.com(?:\.cn)?"), "bedrock"),
+)
+_VERSION = re.compile(r"/v\d+(?:beta|alpha)?\d*$")
+_OF_OPENAI = re.compile(r"(?:/v1)?(/chat/completions|/responses(?:/compact)?|/models(?:/.*)?)")
+_OF_ANTHROPIC = re.compile(r"(?:/anthropic)?(?:/v1)?(/messages(?:/count_tokens)?|/models(?:/.*)?)")
 
-    def __init__(self, url: str) -> None:
+
+def _known_at(host: str) -> str:
+    return next((kinds for pattern, kinds in _SERVED if pattern.fullmatch(host)), "")
+
+
+class UpstreamServer:
+    """One provider behind the gateway."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        wires: Sequence[str] = (),
+        models: Sequence[str] = (),
+        key: str | None = None,
+        aws: AwsCredential | None = None,
+    ) -> None:
+        """`wires` and `models`, which may have `*`, say what it serves: everything without. `key` is ours for it."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidArgument(f"the upstream {url!r} is no address; give one that begins with https:// or http://")
@@ -57,13 +90,38 @@ class UpstreamServer:
             raise InvalidArgument(
                 "the address of the upstream holds a password or a query; put the key into model.api_key_env instead"
             )
+        if unknown := sorted(set(wires) - KINDS):
+            raise InvalidArgument(f"there is no wire {unknown[0]!r}; there are {', '.join(sorted(KINDS))}")
+        self.written = url
+        """The address as it was given."""
+        self.key = key
+        self.aws = aws
+        self.models = tuple(models)
+        self.wires = frozenset(wires)
         self._parts = parts
-        self._root = parts.path.rstrip("/").removesuffix("/v1")
+        self._path = parts.path.rstrip("/")
+        self._root = _VERSION.sub("", self._path)
         self._session: aiohttp.ClientSession | None = None
         self._reached_at: float | None = None
         self._proxy: URL | None = None
         self._proxy_auth: aiohttp.BasicAuth | None = None
         self._find_proxy()
+
+    def serves(self, kind: str, model: str) -> bool:
+        """Whether requests of a kind for a model go here; without a kind the model alone decides."""
+        wanted = model.rpartition("/")[2].lower()
+        is_for_model = not self.models or any(fnmatchcase(wanted, each.lower()) for each in self.models)
+        return is_for_model and (not kind or not self.wires or kind in self.wires)
+
+    @property
+    def is_bedrock(self) -> bool:
+        """Whether requests are signed for it."""
+        return self.wires == {"bedrock"} or _known_at(self.host) == "bedrock"
+
+    def limit_to_host(self) -> None:
+        """Where nobody says what it serves, let that be what is known to be at its address."""
+        if not self.wires:
+            self.wires = frozenset(_known_at(self.host).split())
 
     def _find_proxy(self) -> None:
         """The proxy that the environment names. aiohttp would look for it with each request, and read `.netrc` too:
@@ -81,22 +139,39 @@ class UpstreamServer:
         return urlunsplit((self._parts.scheme, self._parts.netloc, self._root, "", ""))
 
     @property
+    def base_url(self) -> str:
+        """Where OpenAI's paths begin."""
+        return urlunsplit((self._parts.scheme, self._parts.netloc, self._path or "/v1", "", ""))
+
+    @property
     def host(self) -> str:
         return (self._parts.hostname or "").lower()
 
-    def url(self, path: str, query: str) -> str:
+    def url(self, path: str, query: str, kind: str = "") -> str:
         """The address of a path that a client asked for, with or without the version that the wire has.
 
-        The path was checked: no character of it means anything else elsewhere. The query is as it came.
+        The upstream is written as for the SDK of its wire: OpenAI's paths stand behind it as it is, Anthropic's behind
+        it with a version. A path of a cloud goes on as it came. It was checked: no character of it means anything else
+        elsewhere. The query is as it came.
         """
-        versioned = path if path.startswith("/v1") else f"/v1{path}"
-        return urlunsplit((self._parts.scheme, self._parts.netloc, self._root + versioned, query, ""))
+        if kind == "messages" and (found := _OF_ANTHROPIC.fullmatch(path)):
+            own = "/anthropic" if path.startswith("/anthropic/") and not self._root.endswith("/anthropic") else ""
+            whole = f"{self._root}{own}/v1{found[1]}"
+        elif found := _OF_OPENAI.fullmatch(path):
+            whole = (self._path or "/v1") + found[1]
+        else:
+            whole = path if path.startswith(f"{self._root}/") else self._root + path
+        return urlunsplit((self._parts.scheme, self._parts.netloc, whole, query, ""))
 
     @asynccontextmanager
     async def open(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; the response is open as long as the block lasts, and leaving it early hangs up."""
+        if self.aws is not None and not headers.get("Authorization", "").lower().startswith("bearer "):
+            # As late as this: a signature covers the body, and is good for minutes.
+            signed = signed_headers(self.aws, method, url, headers.items(), body or b"", datetime.now(UTC))
+            headers = CIMultiDict([*without_signature(headers.items()), *signed.items()])
         try:
             response = await self._client().request(
                 method,
@@ -118,6 +193,10 @@ class UpstreamServer:
                 response.release()
             else:
                 response.close()
+
+    def has(self, url: str) -> bool:
+        """Whether an address is one of this server's."""
+        return url.startswith(f"{urlunsplit((*self._parts[:2], '', '', ''))}/")
 
     async def resolve(self) -> None:
         """Look its address up, unless it has answered lately; raises `OSError`."""
@@ -144,6 +223,40 @@ class UpstreamServer:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+class Upstreams:
+    """The providers behind the gateway, in the order in which they are asked."""
+
+    def __init__(self, servers: Sequence[UpstreamServer]) -> None:
+        self.servers = tuple(servers)
+        if len(self.servers) > 1:
+            for server in self.servers:
+                server.limit_to_host()
+
+    @property
+    def first(self) -> UpstreamServer:
+        return self.servers[0]
+
+    def route(self, kind: str, model: str = "") -> list[UpstreamServer]:
+        """Those that serve a request: the first one is asked, the others where it cannot answer. May be empty."""
+        return [server for server in self.servers if server.serves(kind, model)]
+
+    def of_model(self, model: str, kind: str = "") -> UpstreamServer:
+        """Where a model is asked; the first upstream where none is for it."""
+        return next(iter(self.route(kind, model)), self.first)
+
+    def at(self, url: str) -> UpstreamServer:
+        """The one that an address of `UpstreamServer.url` belongs to."""
+        return next((server for server in self.servers if server.has(url)), self.first)
+
+    async def resolve(self) -> None:
+        """Look all addresses up, but for those that have answered lately; raises `OSError`."""
+        await asyncio.gather(*(server.resolve() for server in self.servers))
+
+    async def close(self) -> None:
+        for server in self.servers:
+            await server.close()
 
 
 class BodyPayload(Payload):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from clew.gateway.aws import STREAM_TYPE, error_frame, event_frame
 from clew.gateway.bodies import RequestBody, bounded_cache, join_items, read_json, write_json
 from clew.messages import DialectName, Message, Tool, plain_system, text_of
 from clew.providers import (
@@ -88,6 +89,7 @@ class GatewayWire(ABC):
     list_field: ClassVar[str] = "messages"
     system_field: ClassVar[str] = "system"
     cap_fields: ClassVar[tuple[str, ...]] = ("max_tokens",)
+    stream_type: ClassVar[str] = "text/event-stream"
     ping: ClassVar[bytes] = b": keep-alive\n\n"
     keeps_errors_for_later: ClassVar[bool] = False
     """Whether a refusal may come inside a stream that has begun, so that its first events are looked at."""
@@ -140,8 +142,8 @@ class GatewayWire(ABC):
         """What a model may think, where the request says how much and the output cap counts it."""
         return 0
 
-    def _is_streamed(self, body: RequestBody, path: WirePath) -> bool:  # noqa: ARG002 (Gemini's is in its path)
-        return body.field("stream") == b"true"
+    def _is_streamed(self, body: RequestBody, path: WirePath) -> bool:
+        return body.field("stream") == b"true" if path.is_streamed is None else path.is_streamed
 
     def _cap(self, body: RequestBody) -> int | None:
         return next((cap for field in self.cap_fields if (cap := body.number(field)) is not None), None)
@@ -183,7 +185,7 @@ class ResponsesWire(GatewayWire):
             return None  # the provider has the history
         if body.field("input")[:1] == b'"':
             item = write_json({"role": "user", "content": body.text("input")})
-            model = body.text("model")[:MAX_MODEL_CHARS]
+            model = (path.model or body.text("model"))[:MAX_MODEL_CHARS]
             return WireRequest(self, body, model, (), (item,), self._is_streamed(body, path), None)
         return super().read(body, path)
 
@@ -246,6 +248,20 @@ class MessagesWire(GatewayWire):
         return True
 
 
+class BedrockWire(MessagesWire):
+    """Anthropic's Messages at Amazon Bedrock: the model and the stream are in the path, events in binary frames."""
+
+    name = "bedrock"
+    stream_type = STREAM_TYPE
+    ping = event_frame(b'{"type":"ping"}').encode()
+
+    def error(self, status: int, message: str) -> dict[str, Any]:  # noqa: ARG002 (Amazon's have no more than this)
+        return {"message": message}
+
+    def error_event(self, status: int, message: str) -> bytes:
+        return error_frame("validationException" if status < 500 else "internalServerException", message).encode()
+
+
 class GeminiWire(GatewayWire):
     """Google's generateContent."""
 
@@ -289,9 +305,6 @@ class GeminiWire(GatewayWire):
         config = body.value("generationConfig")
         return {"generationConfig": write_json({**(config or {}), "maxOutputTokens": max_output})}
 
-    def _is_streamed(self, body: RequestBody, path: WirePath) -> bool:  # noqa: ARG002
-        return path.action == "streamGenerateContent"
-
     def _cap(self, body: RequestBody) -> int | None:
         config = body.value("generationConfig")
         cap = config.get("maxOutputTokens") if isinstance(config, dict) else None
@@ -300,7 +313,7 @@ class GeminiWire(GatewayWire):
 
 # -- paths -------------------------------------------------------------------------------------------------------------
 
-CHAT, RESPONSES, MESSAGES, GEMINI = ChatWire(), ResponsesWire(), MessagesWire(), GeminiWire()
+CHAT, RESPONSES, MESSAGES, GEMINI, BEDROCK = ChatWire(), ResponsesWire(), MessagesWire(), GeminiWire(), BedrockWire()
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,28 +325,59 @@ class WirePath:
     """`answer`, `count`, `compact`, or the name of a method of Gemini's."""
     model: str = ""
     """Where the path names it."""
+    is_streamed: bool | None = None
+    """Where the path says it; None where the body does."""
+    kind: str = ""
+    """Which upstreams have such a path: the name of the wire, or of the cloud whose path it is."""
 
 
-_PATHS: tuple[tuple[re.Pattern[str], GatewayWire, str], ...] = (
-    (re.compile(r"(?:/v1)?/chat/completions"), CHAT, "answer"),
-    (re.compile(r"(?:/v1)?/responses"), RESPONSES, "answer"),
-    (re.compile(r"(?:/v1)?/responses/compact"), RESPONSES, "compact"),
-    (re.compile(r"(?:/v1)?/messages"), MESSAGES, "answer"),
-    (re.compile(r"(?:/v1)?/messages/count_tokens"), MESSAGES, "count"),
+_NAME = r"(?!\.+[:/])[A-Za-z0-9_.\-@]+"
+_BEDROCK_MODEL = r"(?:[a-z\-]+\.)?anthropic\.[\w.:\-]+|arn:aws[a-z\-]*:bedrock:[a-z0-9\-]*:\d*:[a-z\-]+/[\w.:\-]+"
+_AZURE = rf"/openai(?:/v1|/deployments/(?P<model>{_NAME}))?"
+_VERTEX = rf"/v1(?:beta1)?(?:/projects/{_NAME}/locations/{_NAME})?"
+_METHOD = r":(?P<method>generateContent|streamGenerateContent|countTokens)"
+_STREAMING = frozenset(("streamGenerateContent", "streamRawPredict", "invoke-with-response-stream"))
+_PATHS: tuple[tuple[re.Pattern[str], GatewayWire, str, str], ...] = tuple(
+    (re.compile(pattern), wire, action, kind)
+    for pattern, wire, action, kind in (
+        (r"(?:/v1)?/chat/completions", CHAT, "answer", ""),
+        (r"(?:/v1|/backend-api/codex)?/responses", RESPONSES, "answer", ""),
+        (r"(?:/v1|/backend-api/codex)?/responses/compact", RESPONSES, "compact", ""),
+        (r"(?:/anthropic)?(?:/v1)?/messages", MESSAGES, "answer", ""),
+        (r"(?:/anthropic)?(?:/v1)?/messages/count_tokens", MESSAGES, "count", ""),
+        (rf"/v1(?:beta|alpha)?\d?/models/(?P<model>{_NAME}){_METHOD}", GEMINI, "", ""),
+        (rf"{_AZURE}/chat/completions", CHAT, "answer", "azure"),
+        (rf"{_AZURE}/responses", RESPONSES, "answer", "azure"),
+        (rf"{_AZURE}/responses/compact", RESPONSES, "compact", "azure"),
+        (rf"/model/(?P<model>{_BEDROCK_MODEL})/(?P<method>invoke(?:-with-response-stream)?)", BEDROCK, "answer", ""),
+        (rf"{_VERTEX}/publishers/anthropic/models/count-tokens:rawPredict", MESSAGES, "count", "vertex"),
+        (
+            rf"{_VERTEX}/publishers/anthropic/models/(?P<model>{_NAME}):(?P<method>rawPredict|streamRawPredict)",
+            MESSAGES,
+            "answer",
+            "vertex",
+        ),
+        (rf"{_VERTEX}/publishers/google/models/(?P<model>{_NAME}){_METHOD}", GEMINI, "", "vertex"),
+        (rf"{_VERTEX}/endpoints/openapi/chat/completions", CHAT, "answer", "vertex"),
+    )
 )
-_GEMINI = re.compile(
-    r"/v1(?:beta|alpha)?\d?/models/((?!\.+:)[A-Za-z0-9_.\-@]+):(generateContent|streamGenerateContent|countTokens)"
+"""Every path of a model's answer or count. Without an action the method names it; without a kind the wire does."""
+_MODELS = re.compile(
+    r"(?:/v1(?:beta|alpha)?\d?|/openai(?:/v1)?|/anthropic/v1|/backend-api/codex)?"
+    r"/models(?:/(?!\.+(?:/|$))[A-Za-z0-9_.\-@:]+){0,3}"
 )
-_MODELS = re.compile(r"(?:/v1(?:beta|alpha)?\d?)?/models(?:/(?!\.+(?:/|$))[A-Za-z0-9_.\-@:]+){0,3}")
+KINDS = frozenset(kind or wire.name for _, wire, _, kind in _PATHS)
 
 
 def wire_path(path: str) -> WirePath | None:
     """The wire that a path belongs to; None where the gateway does not serve it."""
-    for pattern, wire, action in _PATHS:
-        if pattern.fullmatch(path):
-            return WirePath(wire, action)
-    if found := _GEMINI.fullmatch(path):
-        return WirePath(GEMINI, "count" if found[2] == "countTokens" else found[2], found[1])
+    for pattern, wire, action, kind in _PATHS:
+        if found := pattern.fullmatch(path):
+            named = found.groupdict()
+            method = named.get("method")
+            is_streamed = None if method is None else method in _STREAMING
+            action = action or ("count" if method == "countTokens" else method or "")
+            return WirePath(wire, action, named.get("model") or "", is_streamed, kind or wire.name)
     return None
 
 

@@ -77,10 +77,12 @@ async def gateway_with(
     clock: Callable[[], float] = time.monotonic,
     ping_seconds: float = PING_SECONDS,
     handoffs: HandoffWriter = "built-in",
+    upstreams: tuple[str, ...] = (),
 ) -> AsyncIterator[GatewayFlow]:
     """The gateway in front of an upstream that is entered and left with it; `window` is that of `GATEWAY_MODEL`.
 
-    `handoffs` are built-in by default: a model that writes them takes steps of the upstream's script.
+    `handoffs` are built-in by default: a model that writes them takes steps of the upstream's script. `upstreams` are
+    given in place of the address of the upstream, as to `clew serve`.
     """
     settings = {"CLEW_MODEL_NAME": GATEWAY_MODEL, "CLEW_MODEL_CONTEXT_LENGTH": str(window)}
     settings["CLEW_GATEWAY_HANDOFFS"] = handoffs
@@ -92,7 +94,7 @@ async def gateway_with(
             await last.enter_async_context(upstream)
         store = await last.enter_async_context(open_store(store_url or folder / "state.db"))
         options = GatewayAppOptions(
-            upstream.base_url,
+            upstreams or (upstream.base_url,),
             mode,
             listen or GatewayOptions(),
             records.append,

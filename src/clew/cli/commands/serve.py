@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from clew.cli.arguments import add_set_flag
@@ -35,6 +35,8 @@ examples:
   clew serve --upstream https://api.anthropic.com
   clew serve --upstream https://api.openai.com/v1 --port 9000 --mode observe
   clew serve --upstream https://api.openai.com/v1 --workers 4
+  clew serve --upstream https://api.anthropic.com --upstream https://api.openai.com/v1
+  clew serve --upstream 'qwen*=http://127.0.0.1:8080/v1' --upstream chat,responses=https://api.openai.com/v1
   clew serve --upstream http://127.0.0.1:8080/v1 --set model.name=qwen --set model.context_length=32768
   clew serve --show codex                lines to paste, without starting anything
 """
@@ -62,7 +64,14 @@ SETTINGS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    parser.add_argument("--upstream", metavar="URL", help="the provider's address (default: model.base_url)")
+    parser.add_argument(
+        "--upstream",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="the provider's address (default: gateway.upstreams, or model.base_url); may be repeated, and written as "
+        "WIRES=URL or MODELS=URL: the first that a request fits is asked, a later one where it cannot answer",
+    )
     parser.add_argument("--host", metavar="H", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument(
         "--port", metavar="P", type=int, default=DEFAULT_PORT, help="port; 0 is any (default: %(default)s)"
@@ -103,13 +112,12 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.show:
         _show(arguments, config, console)
         return 0
-    upstream = arguments.upstream or config.settings.model.base_url
-    if upstream is None:
-        raise InvalidArgument(
-            "there is no upstream; name the provider: clew serve --upstream https://api.openai.com/v1"
-        )
+    from clew.app import gateway_upstreams
+
+    upstreams = gateway_upstreams(config, console.environ, arguments.upstream)
+    addresses = [server.written for server in upstreams.servers]
     serve = _serve if arguments.workers == 1 else _serve_by_workers
-    asyncio.run(serve(arguments, config, upstream, console))
+    asyncio.run(serve(arguments, config, addresses, console))
     return 0
 
 
@@ -126,14 +134,20 @@ def _show(arguments: argparse.Namespace, config: LoadedConfig, console: Console)
         print_setups(setups, address, model, console)
 
 
-async def _serve(arguments: argparse.Namespace, config: LoadedConfig, upstream: str, console: Console) -> None:
+async def _serve(
+    arguments: argparse.Namespace, config: LoadedConfig, upstreams: Sequence[str], console: Console
+) -> None:
     from clew.app import GatewayAppOptions, gateway_options, open_gateway
 
     observers, stop = gateway_observers(config.settings, console.err)
     location = store_location(config.settings, console.environ)
     listen = gateway_options(config.settings, arguments.host, arguments.port, arguments.name)
     options = GatewayAppOptions(
-        upstream, arguments.mode, listen, observers=observers, adds_breakpoints=arguments.add_breakpoints
+        tuple(arguments.upstream),
+        arguments.mode,
+        listen,
+        observers=observers,
+        adds_breakpoints=arguments.add_breakpoints,
     )
     try:
         async with open_location(location) as store:
@@ -143,22 +157,20 @@ async def _serve(arguments: argparse.Namespace, config: LoadedConfig, upstream: 
                 loop = asyncio.get_running_loop()
                 for number in (signal.SIGINT, signal.SIGTERM):
                     loop.add_signal_handler(number, stopped.set)
-                _tell(arguments, config, gateway.address, upstream, console)
+                _tell(arguments, config, gateway.address, upstreams, console)
                 await stopped.wait()
     finally:
         stop()
 
 
 async def _serve_by_workers(
-    arguments: argparse.Namespace, config: LoadedConfig, upstream: str, console: Console
+    arguments: argparse.Namespace, config: LoadedConfig, upstreams: Sequence[str], console: Console
 ) -> None:
     """Listen here, and answer in processes of their own."""
     from clew.cli.gateway_workers import MAX_WORKERS, GatewayWorkers, WorkerTask, listening_socket
-    from clew.gateway import UpstreamServer
 
     if not 1 <= arguments.workers <= MAX_WORKERS or os.name != "posix":
         raise InvalidArgument(f"--workers takes 1 to {MAX_WORKERS}, on Linux or macOS, not {arguments.workers}")
-    UpstreamServer(upstream)
     location = store_location(config.settings, console.environ)
     # Opened here first: a database that lacks migrations gets them once, and what is wrong with it is said once.
     async with open_location(location) as store:
@@ -170,7 +182,7 @@ async def _serve_by_workers(
     with listening:
         names, settings = tuple(arguments.name), tuple(arguments.flags)
         task = WorkerTask(
-            upstream,
+            arguments.upstream,
             arguments.host,
             arguments.mode,
             names,
@@ -181,7 +193,7 @@ async def _serve_by_workers(
         workers = GatewayWorkers(arguments.workers, task, console.environ, console.note)
         host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
         address = f"http://{host}:{listening.getsockname()[1]}"
-        await workers.run(lambda: _tell(arguments, config, address, upstream, console))
+        await workers.run(lambda: _tell(arguments, config, address, upstreams, console))
 
 
 async def _check_keys(store: Store, host: str) -> None:
@@ -193,23 +205,26 @@ async def _check_keys(store: Store, host: str) -> None:
         )
 
 
-def _tell(arguments: argparse.Namespace, config: LoadedConfig, address: str, upstream: str, console: Console) -> None:
-    """Print where the gateway is, and what to paste for the clients that fit its upstream."""
+def _tell(
+    arguments: argparse.Namespace, config: LoadedConfig, address: str, upstreams: Sequence[str], console: Console
+) -> None:
+    """Print where the gateway is, and what to paste for the clients that fit its upstreams."""
     from clew.cli.views.client_setups import print_setups
     from clew.gateway import served_model, setups_for
 
     store = store_location(config.settings, console.environ).label
     many = {"workers": arguments.workers} if arguments.workers > 1 else {}
     if arguments.json:
-        told = {"address": address, "upstream": upstream, "mode": arguments.mode, "store": store}
-        told["handoffs"] = config.settings.gateway.handoffs
+        told: dict[str, object] = {"address": address, "upstream": upstreams[0], "mode": arguments.mode, "store": store}
+        told |= {"upstreams": upstreams, "handoffs": config.settings.gateway.handoffs}
         console.print_json({**told, **many})
     else:
-        print_setups(setups_for(upstream), address, served_model(config.settings.model), console)
+        print_setups(setups_for(upstreams), address, served_model(config.settings.model), console)
         console.print("\nOthers: clew serve --show all. Or nothing to paste: clew wrap -- COMMAND\n")
         by = f" by {arguments.workers} workers" if many else ""
-        console.print(f"Listening at {address} ({arguments.mode}){by}, upstream {upstream}.")
+        console.print(f"Listening at {address} ({arguments.mode}){by}, upstream {', '.join(upstreams)}.")
         if arguments.mode == "compact":
+            console.print("A conversation is folded when it fills 85% of its model's window.")
             console.print(HANDOFFS[config.settings.gateway.handoffs])
         console.print(f"Conversations are kept in {store}. Ctrl-C stops.")
     console.out.flush()

@@ -75,7 +75,7 @@ async def _wrap(arguments: argparse.Namespace, command: tuple[str, ...], config:
     home = clew_home(environ)
     folders = OverlayFolders(home / "wrap")
     folders.sweep()
-    options = GatewayAppOptions(upstream, arguments.mode, GatewayOptions(port=0), is_private=True)
+    options = GatewayAppOptions((upstream,), arguments.mode, GatewayOptions(port=0), is_private=True)
     async with AsyncExitStack() as last:
         folder = last.enter_context(folders.open())
         last.callback(_log_to(home / "wrap.log"))
