@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clew.turn import KEPT_SHARE
 from clew.usage import CanonicalUsage, cost_of
 
 MUST_FOLD = 0.95
 """Of the window: above it a fold waits for nothing, since the next turn may not fit any more."""
-_KEPT_SHARE = 0.30
-"""Of what is in view before a fold, about so much is there after it."""
 
 
 def pays_back(tokens: int, turns: int, model: str, provider: str | None) -> bool:
@@ -29,7 +28,7 @@ def pays_back(tokens: int, turns: int, model: str, provider: str | None) -> bool
     if read is None or written is None or plain is None or not plain.total:
         return True
     again = max(written.total, plain.total) - read.total
-    return turns * (1 - _KEPT_SHARE) * float(read.total) > _KEPT_SHARE * float(again)
+    return turns * (1 - KEPT_SHARE) * float(read.total) > KEPT_SHARE * float(again)
 
 
 def direct_usage(usage: CanonicalUsage, freed: int, before: int) -> CanonicalUsage:
