@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ async def pause(flow: GatewayFlow, clock: Clock, seconds: float) -> None:
     end = clock.now + seconds
     while clock.now < end:
         clock.now = min(end, clock.now + 15.0)
+        await asyncio.sleep(0)  # so that the server can end what it has answered
         await flow.server.exchanges.look_after_idle()
         await flow.wait_for_handoffs()
 

@@ -28,6 +28,7 @@ from clew.gateway.connections import where_it_failed
 from clew.gateway.conversations import OpenConversation, UpstreamRequest
 from clew.gateway.records import HANDOFF_WRITERS, GatewayExchange, HandoffWriter
 from clew.gateway.relay import ReplyReader
+from clew.gateway.savings import handoff_pays, is_time_to_prepare
 from clew.gateway.upstream import Upstreams, UpstreamUnreachable, read_error
 from clew.messages import GrowingHistory
 from clew.providers import ErrorClass, ProviderRefused, Reply, classify_error
@@ -49,8 +50,6 @@ from clew.turn import (
 )
 from clew.usage import CanonicalUsage
 
-PREPARE_AT = 0.70 / 0.85
-"""Of the threshold: 70% of the window, or less where the client reserves room for output."""
 REFUSED_SECONDS = 3_600.0
 """So long a credential is not used again for what its provider refused."""
 _GREW = 0.05
@@ -127,17 +126,17 @@ class Handoffs:
             return
         ttl, taken = opened.sent.cache_ttl, time.monotonic() - exchange.started
         opened.cached_until = None if ttl is None else self._clock() - taken + CACHE_SECONDS[ttl]
-        if tokens >= PREPARE_AT * threshold:
-            _start(self.prepare(opened), self._preparing)
-        elif tokens >= FINISHED_AT * threshold and self._is_worth_folding_finished(conversation):
+        turns, summary = conversation.turns, conversation.summary_tokens
+        if is_time_to_prepare(tokens, turns, threshold):
+            if handoff_pays(tokens, turns, summary, conversation.target):
+                _start(self.prepare(opened), self._preparing)
+        elif (
+            tokens >= FINISHED_AT * threshold
+            and reports_finished(conversation.messages)
+            and early_fold_pays(tokens, turns, summary, conversation.target)
+        ):
             opened.has_finished_task = True
             _start(self.prepare(opened), self._preparing)
-
-    def _is_worth_folding_finished(self, conversation: Conversation) -> bool:
-        tokens, summary = conversation.size.tokens, conversation.summary_tokens
-        return reports_finished(conversation.messages) and early_fold_pays(
-            tokens, conversation.turns, summary, conversation.target
-        )
 
     async def prepare(self, opened: OpenConversation) -> bool:
         """Have a handoff written now of a conversation as it was last sent, whatever its size; whether one was written.

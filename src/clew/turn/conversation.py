@@ -346,7 +346,8 @@ class Conversation:
     @property
     def next_message_cost(self) -> NextMessageCost | None:
         """What the prompt of the next message costs, warm and cold; None where no price is known."""
-        return next_message_cost(self.size.tokens, self.target, self.services.cache_policy(self.target).ttl)
+        target, ttl = self.target, self.services.cache_policy(self.target).ttl
+        return next_message_cost(self.size.tokens, target.model, target.served_by or None, ttl)
 
     @property
     def turns(self) -> int:

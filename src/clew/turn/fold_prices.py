@@ -46,11 +46,11 @@ class NextMessageCost:
     """Once it has not."""
 
 
-def next_message_cost(tokens: int, target: ModelTarget, ttl: str = "5m") -> NextMessageCost | None:
+def next_message_cost(tokens: int, model: str, provider: str | None, ttl: str = "5m") -> NextMessageCost | None:
     """What a prompt of so many tokens costs, of which the newest message is a small part; None without a price."""
-    read = _dollars(CanonicalUsage(cache_read_tokens=tokens), target, ttl)
-    plain = _dollars(CanonicalUsage(input_tokens=tokens), target, ttl)
-    written = _dollars(CanonicalUsage(cache_write_tokens=tokens), target, ttl)
+    read = _dollars(CanonicalUsage(cache_read_tokens=tokens), model, provider, ttl)
+    plain = _dollars(CanonicalUsage(input_tokens=tokens), model, provider, ttl)
+    written = _dollars(CanonicalUsage(cache_write_tokens=tokens), model, provider, ttl)
     if read is None or plain is None or written is None:
         return None
     return NextMessageCost(read, max(plain, written))
@@ -61,7 +61,7 @@ def idle_fold_pays(tokens: int, summary: int, target: ModelTarget, ttl: str = "5
 
     Asking for the handoff reads the cache once more; nothing of that is saved if nobody comes back.
     """
-    cost, written = next_message_cost(tokens, target, ttl), _dollars(CanonicalUsage(output_tokens=summary), target, ttl)
+    cost, written = _costs(tokens, summary, target, ttl)
     if cost is None or written is None:
         return False
     return RETURNS * (1 - KEPT_SHARE) * (cost.cold + LATER_TURNS * cost.warm) > cost.warm + written
@@ -69,16 +69,16 @@ def idle_fold_pays(tokens: int, summary: int, target: ModelTarget, ttl: str = "5
 
 def cold_fold_pays(tokens: int, target: ModelTarget, ttl: str = "5m") -> bool:
     """Whether a request that must be read anew is better sent folded, where the handoff is there or costs nothing."""
-    cost = next_message_cost(tokens, target, ttl)
+    cost, _ = _costs(tokens, 0, target, ttl)
     return cost is not None and cost.cold > cost.warm
 
 
 def early_fold_pays(tokens: int, turns: int, summary: int, target: ModelTarget, ttl: str = "5m") -> bool:
-    """Whether a fold before the threshold, with a handoff by the model, is paid back by the turns to be expected.
+    """Whether a fold with a handoff by the model is paid back by the turns to be expected.
 
     A session that has gone on for so many turns goes on for as many more, on average.
     """
-    cost, written = next_message_cost(tokens, target, ttl), _dollars(CanonicalUsage(output_tokens=summary), target, ttl)
+    cost, written = _costs(tokens, summary, target, ttl)
     if cost is None or written is None:
         return False
     saved = turns * (1 - KEPT_SHARE) * cost.warm
@@ -100,7 +100,13 @@ def reports_finished(messages: Sequence[Message]) -> bool:
     return False
 
 
-def _dollars(usage: CanonicalUsage, target: ModelTarget, ttl: str) -> float | None:
-    priced_as = ttl if ttl in ("5m", "1h") else "5m"
-    cost = cost_of(usage, target.model, target.served_by or None, priced_as)
+def _costs(tokens: int, summary: int, target: ModelTarget, ttl: str) -> tuple[NextMessageCost | None, float | None]:
+    """What the next prompt costs, and a handoff of so many tokens."""
+    model, provider = target.model, target.served_by or None
+    written = _dollars(CanonicalUsage(output_tokens=summary), model, provider, ttl)
+    return next_message_cost(tokens, model, provider, ttl), written
+
+
+def _dollars(usage: CanonicalUsage, model: str, provider: str | None, ttl: str) -> float | None:
+    cost = cost_of(usage, model, provider, ttl if ttl in ("5m", "1h") else "5m")
     return None if cost is None else float(cost.total)
