@@ -227,6 +227,8 @@ class RequestFitting:
     ) -> None:
         """Fold a request below the threshold where its handoff costs nothing more, and it pays."""
         threshold, opened = conversation.engine.threshold_tokens, exchange.opened
+        if not conversation.may_fold_early(tokens):
+            return
         is_by_model = self._handoffs.is_by_model(exchange, conversation)
         is_cold = (
             COLD_AT * threshold <= tokens < threshold

@@ -301,6 +301,14 @@ class Conversation:
         """
         return tokens >= GROWN_SINCE_UNDO * self.view.stored.undone_tokens and self.engine.should_compress(tokens)
 
+    def may_fold_early(self, tokens: int) -> bool:
+        """Whether a request of so many tokens may be compacted before it is due: not soon after an undo, nor where
+        compaction is off or paused.
+        """
+        has_grown = tokens >= GROWN_SINCE_UNDO * self.view.stored.undone_tokens
+        is_enabled = self.services.options.settings.compression.enabled
+        return has_grown and is_enabled and self.engine.get_status().paused is None
+
     async def fit(self, options: TurnOptions) -> None:
         """Make the next request fit below the threshold, also where the window has become smaller."""
         self.measure(options)
@@ -309,7 +317,11 @@ class Conversation:
             if self.is_due(tokens):
                 is_over = self.view.last_prompt_tokens >= self.engine.get_status().threshold_tokens
                 await self._compact_due(CompactionRequest("usage" if is_over else "preflight", tokens))
-            elif self.preparer.is_ready_by_model and (reason := self._early_reason(tokens)):
+            elif (
+                self.preparer.is_ready_by_model
+                and self.may_fold_early(tokens)
+                and (reason := self._early_reason(tokens))
+            ):
                 if (ready := await self.preparer.claim(tokens)) is not None:
                     await self.compact_or_keep(CompactionRequest(reason, tokens), ready)
             else:
@@ -370,9 +382,8 @@ class Conversation:
         settings, tokens = self.services.options.settings, self.size.tokens
         return (
             settings.prompt_caching.fold_idle
-            and settings.compression.enabled
             and tokens >= IDLE_AT * self.window.tokens
-            and self.engine.get_status().paused is None
+            and self.may_fold_early(tokens)
             and not self.has_open_calls
             and idle_fold_pays(tokens, self.summary_tokens, self.target, ttl)
         )
@@ -413,6 +424,7 @@ class Conversation:
         tokens = self.size.tokens
         return (
             tokens >= FINISHED_AT * self.engine.threshold_tokens
+            and self.may_fold_early(tokens)
             and self.preparer.may_prepare(tokens)
             and reports_finished(self.messages)
             and early_fold_pays(tokens, self.turns, self.summary_tokens, self.target)
