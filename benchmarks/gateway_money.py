@@ -26,11 +26,11 @@ from _prefix_cache import Blocks, PrefixCache
 from _sessions import conversation_files, name_of, sessions_in
 from _table import report
 from clew.config import CompressionSettings
-from clew.engines import Compaction, ContextCompressor
-from clew.gateway.handoffs import PREPARE_AT
-from clew.gateway.savings import MUST_FOLD, pays_back
+from clew.engines import Compaction, ContextCompressor, budgets_for
+from clew.gateway.savings import MUST_FOLD, handoff_pays, is_time_to_prepare, pays_back
 from clew.messages import Message
 from clew.testing import user
+from clew.turn import HANDOFF_SHARE, ModelTarget
 from clew.usage import CanonicalUsage
 from hermes_side import HermesSide, load_hermes
 from money import (
@@ -51,6 +51,7 @@ from money import (
 HYGIENE_SHARE = 0.85
 LEAST_CALLS = 2
 ANSWER_SECONDS = 40.0
+TARGET = ModelTarget(None, MODEL, host_name=PRICED_AS)
 COLUMNS = (
     "sessions", "count", "window", "way", "calls", "refused", "folds", "hits %", "summaries $", "cost $", "of direct %",
 )  # fmt: skip
@@ -79,6 +80,7 @@ class ModelPolicy(GatewayPolicy):
     def __init__(self, window: int, blocks: Blocks) -> None:
         super().__init__(window, blocks)
         self.asked: list[CanonicalUsage] = []
+        self._summary = int(HANDOFF_SHARE * budgets_for(window, CompressionSettings()).max_summary)
         self._prepared: tuple[float, int, Compaction] | None = None
         """When it is there, how many messages it was made from, and what it makes of them."""
 
@@ -94,7 +96,9 @@ class ModelPolicy(GatewayPolicy):
                 view, new = self._folded(view, tokens, now), []
                 usages.append(with_output(cache.send(view, now), blocks.tokens([message])))
                 tokens = FIXED_TOKENS + blocks.tokens([*view, message])
-                if self._prepared is None and tokens >= PREPARE_AT * self._engine.threshold_tokens:
+                turns = sum(message["role"] == "assistant" for message in view) + 1
+                is_time = is_time_to_prepare(tokens, turns, self._engine.threshold_tokens)
+                if self._prepared is None and is_time and handoff_pays(tokens, turns, self._summary, TARGET):
                     self._ask(cache, view, tokens, now)
             view.append(message)
             new.append(message)

@@ -76,6 +76,7 @@ class Agent:
         path = client.path
         if self.wire == "gemini":
             del body["model"]
+            path = path.replace(GATEWAY_MODEL, self.model)
             path = path.replace(":generateContent", STREAMED["gemini"]) if self.stream else path
         elif self.stream:
             body |= {"stream": True, **({"stream_options": {"include_usage": True}} if self.wire == "chat" else {})}

@@ -105,6 +105,7 @@ async def open_gateway(
         offers_engine_tools=False,
         learnt=LearntLimits(learnt_limits_path(environ)),
         lease_seconds=LEASE_SECONDS,
+        clock=options.clock,
     )
     # Hosted turns wait for their summaries. A caller's credential is there for its questions alone.
     hosting_turn = replace(

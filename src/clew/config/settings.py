@@ -121,6 +121,11 @@ class PromptCachingSettings:
     extend_for_summaries: bool = setting(
         True, "Let the main model write summaries at the end of the conversation, which is then read from the cache"
     )
+    fold_idle: bool = setting(
+        True,
+        "Fold a large conversation that is idle shortly before the provider's cache expires, where prices say that it "
+        "pays, and fold earlier once it has expired",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from clew.dashboard.session_list import plain_session
 from clew.dashboard.timeline import CompactionEffect, compaction_effects, plain_effect, plain_timeline, requests_of
 from clew.dashboard.window_content import PART_LABELS, WindowContent, WindowPart, tokens_of
 from clew.store import CompactionAccount, ConversationOverview, RecordedCall, Session, ViewOutline
+from clew.turn import next_message_cost
 from clew.usage import CanonicalUsage, price_of
 
 WhyNotChanged: TypeAlias = Callable[[ConversationOverview], str | None]
@@ -190,7 +191,15 @@ async def context_page(catalog: SessionCatalog, overview: ConversationOverview) 
         "tools": [_plain_part(part, part.name) for part in content.tools[:_MAX_TOOLS]],
         "largest": largest,
         "hint": context_hint(content),
+        "next_message": _next_message(content.tokens, overview, details.last_call),
     }
+
+
+def _next_message(tokens: int, overview: ConversationOverview, last_call: RecordedCall | None) -> dict[str, Any] | None:
+    """What the prompt of the next message costs while the provider has it cached, and once it has not."""
+    model = overview.model or (last_call.model if last_call else "")
+    cost = next_message_cost(tokens, model, last_call.provider if last_call else None) if model else None
+    return None if cost is None else {"warm_usd": cost.warm, "cold_usd": cost.cold}
 
 
 def _plain_part(part: WindowPart, label: str) -> dict[str, Any]:

@@ -75,6 +75,11 @@ class UpstreamRequest:
     shown: int
     """Messages in view that it showed."""
 
+    @property
+    def cache_ttl(self) -> str | None:
+        """How long the provider has it in its cache; None where it has not."""
+        return self.path.wire.cache_ttl(self.body)
+
 
 @dataclass(slots=True)
 class OpenConversation:
@@ -108,10 +113,19 @@ class OpenConversation:
     """What the client's own request before would have taken, sent as it came."""
     sent: UpstreamRequest | None = None
     """The newest request as it went on, where a handoff may be asked for behind it."""
+    cached_until: float | None = None
+    """When the provider's cache of that request expires; None where it has none, or that was dealt with."""
+    has_finished_task: bool = False
+    """Whether a handoff was asked for because a task is finished: the next request is folded if it is there."""
     is_preparing: bool = False
     """Whether a model writes a handoff of it."""
     tried: tuple[str, int] = ("", 0)
     """The session that a handoff was last asked for, and the tokens that it had."""
+
+    @property
+    def held_bytes(self) -> int:
+        """About what keeping it open takes."""
+        return self.request_bytes + (len(self.sent.body) if self.sent else 0)
 
     def count_known(self, hashes: list[int]) -> int:
         """How many items at the beginning are the very ones that were known."""
@@ -314,19 +328,26 @@ class OpenConversations:
         return [request.items[at] if (at := places.get(id(item))) is not None else write_json(item) for item in shown]
 
     async def close_idle(self) -> None:
-        """Close those that rest, and the longest unused ones where all together are too large."""
-        now = self._clock()
-        every = sorted((it for opened in self._open.values() for it in opened), key=lambda it: it.used_at)
-        total = sum(it.request_bytes for it in every)
+        """Close those that rest, and the longest unused ones where all together are too large.
+
+        One that the provider has in its cache stays open until that expires, since it may be folded before.
+        """
+        now, every = self._clock(), self.by_use()
+        total = sum(it.held_bytes for it in every)
         for conversation in every:
             if conversation.waiting or conversation.lock.locked():
                 continue
-            if now - conversation.used_at > IDLE_SECONDS or total > MAX_OPEN_BYTES:
-                total -= conversation.request_bytes
+            rests = now - conversation.used_at > IDLE_SECONDS and now >= (conversation.cached_until or 0.0)
+            if rests or total > MAX_OPEN_BYTES:
+                total -= conversation.held_bytes
                 try:
                     await self._close(conversation)
                 except StoreError as problem:
                     _log.error("a conversation is closed later: %s", where_it_failed(problem))
+
+    def by_use(self) -> list[OpenConversation]:
+        """All of them, the longest unused first."""
+        return sorted((it for opened in self._open.values() for it in opened), key=lambda it: it.used_at)
 
     async def _close(self, conversation: OpenConversation) -> None:
         """Close one; where what it cost cannot be stored, it stays open."""

@@ -103,6 +103,11 @@ class Exchanges:
                 exchange.opened.used_at = self._clock()
             self._recording.tell(exchange)
 
+    async def look_after_idle(self) -> None:
+        """Fold conversations whose cache is about to expire, and close those that rest. Called every few seconds."""
+        self.handoffs.fold_idle(self.conversations.by_use())
+        await self.conversations.close_idle()
+
     async def close(self) -> None:
         """Wait until every reply that came is kept."""
         await self._recording.close()

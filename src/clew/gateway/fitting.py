@@ -26,7 +26,16 @@ from clew.gateway.savings import MUST_FOLD, pays_back
 from clew.gateway.thinking import binds_thinking, refuses_thinking, without_thinking
 from clew.gateway.wires import WireRequest
 from clew.providers import ErrorClass
-from clew.turn import Conversation, ModelTarget, Recovery, Runtime, TurnOptions, bound_newest
+from clew.turn import (
+    COLD_AT,
+    Conversation,
+    ModelTarget,
+    Recovery,
+    Runtime,
+    TurnOptions,
+    bound_newest,
+    cold_fold_pays,
+)
 
 FEWEST_MESSAGES = 4
 """A conversation with fewer is not compacted."""
@@ -186,17 +195,16 @@ class RequestFitting:
     async def _fold_if_due(self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation) -> None:
         """Fold where the window is nearly full, and that is worth it. Real usage of the last turn counts first.
 
-        Where a model writes handoffs, one that is ready is used, and none is waited for.
+        Where a model writes handoffs, one that is ready is used, and none is waited for. Below the threshold that may
+        be too: behind a finished task, and where the provider's cache has expired, so that all would be read anew.
         """
         options = TurnOptions(tools=request.tools, prompt=request.prompt)
         exchange.recovery = Recovery(conversation, options, request.max_output)
         tokens, window = conversation.measure(options), conversation.window.tokens
         if len(conversation.messages) < FEWEST_MESSAGES:
             return
-        is_due, is_by_model = (
-            conversation.is_due(tokens),
-            self._handoffs.is_by_model(exchange, conversation),
-        )
+        is_due = conversation.is_due(tokens)
+        is_by_model = self._handoffs.is_by_model(exchange, conversation)
         must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
         turns = sum(message["role"] == "assistant" for message in conversation.messages)
         if is_due and not must and not pays_back(tokens, turns, request.model, conversation.target.served_by):
@@ -205,11 +213,37 @@ class RequestFitting:
             if conversation.preparer.task is not None and conversation.preparer.asks_model:
                 await conversation.drop_prepared()
             await conversation.fit(options)
-        elif is_due:
+        if not is_due:
+            await self._fold_early(exchange, request, conversation, tokens)
+            return
+        if is_by_model:
             ready = await self._handoffs.ready(conversation)
             is_used = ready is not None and await conversation.use_prepared(ready, tokens)
             if must and not is_used:
                 await conversation.compact_at_once(tokens)
+
+    async def _fold_early(
+        self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation, tokens: int
+    ) -> None:
+        """Fold a request below the threshold where its handoff costs nothing more, and it pays."""
+        threshold, opened = conversation.engine.threshold_tokens, exchange.opened
+        if not conversation.may_fold_early(tokens):
+            return
+        is_by_model = self._handoffs.is_by_model(exchange, conversation)
+        is_cold = (
+            COLD_AT * threshold <= tokens < threshold
+            and cold_fold_pays(tokens, conversation.target)
+            and await self._handoffs.is_cold(conversation, request.wire.cache_ttl(request.body.raw))
+        )
+        if is_cold and not is_by_model:
+            await conversation.compact_at_once(tokens, "cold")
+        elif is_cold and (ready := await self._handoffs.ready(conversation)):
+            await conversation.use_prepared(ready, tokens, "cold")
+        elif opened is not None and opened.has_finished_task:
+            # Once only: in the middle of the next task a fold waits for the threshold.
+            opened.has_finished_task = False
+            if is_by_model and (ready := await self._handoffs.ready(conversation)):
+                await conversation.use_prepared(ready, tokens, "finished")
 
     async def _shown(
         self, exchange: GatewayExchange, request: WireRequest, opened: OpenConversation, conversation: Conversation

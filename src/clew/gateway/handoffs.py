@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -27,32 +28,36 @@ from clew.gateway.connections import where_it_failed
 from clew.gateway.conversations import OpenConversation, UpstreamRequest
 from clew.gateway.records import HANDOFF_WRITERS, GatewayExchange, HandoffWriter
 from clew.gateway.relay import ReplyReader
+from clew.gateway.savings import handoff_pays, is_time_to_prepare
 from clew.gateway.upstream import Upstreams, UpstreamUnreachable, read_error
 from clew.messages import GrowingHistory
 from clew.providers import ErrorClass, ProviderRefused, Reply, classify_error
 from clew.store import AUXILIARY
 from clew.turn import (
+    CACHE_SECONDS,
+    FINISHED_AT,
+    FOLD_BEFORE_SECONDS,
+    IDLE_AT,
     Conversation,
     HostCalls,
     PreparedCompaction,
     Runtime,
     call_of,
+    early_fold_pays,
     prepared_from_plain,
     prepared_to_plain,
+    reports_finished,
 )
 from clew.usage import CanonicalUsage
 
-PREPARE_AT = 0.70 / 0.85
-"""Of the threshold: 70% of the window, or less where the client reserves room for output."""
-KEEP_AT = 0.40
-"""Of the window: from there on the last request is kept, so that a handoff can be asked for at any time."""
 REFUSED_SECONDS = 3_600.0
 """So long a credential is not used again for what its provider refused."""
 _GREW = 0.05
 """Of the window: by so much a conversation must have grown before its model is asked again."""
-_UNDER_WAY_SECONDS = 180.0
-"""So long another process is taken to be at it."""
+_OUTDATED = 0.20
+"""Of the window: once a conversation has grown by so much, a handoff that was not used is written again."""
 _ASK_SECONDS = 600.0
+"""The longest that a model is waited for, and so long another process is taken to be at it."""
 _STATE = "handoff"
 # They name one request, and this is another one.
 _OF_ONE_REQUEST = ("idempotency-key", "x-request-id", "x-client-request-id")
@@ -104,19 +109,37 @@ class Handoffs:
 
     # -- preparing -----------------------------------------------------------------------------------------------------
 
-    def prepare_if_due(self, exchange: GatewayExchange) -> None:
-        """Keep what was sent, and begin to prepare where the window is filling. Called once a reply is recorded."""
+    def prepare_if_due(self, exchange: GatewayExchange, *, may_ask: bool = True) -> None:
+        """Keep what was sent, and begin to prepare where the window is filling, or where it has been filling and a task
+        is finished. Called once a reply is recorded; `may_ask`: whether the caller may spend more.
+        """
         opened, conversation = exchange.opened, exchange.conversation
         if opened is None or conversation is None or exchange.mode != "compact":
             return
-        tokens = conversation.size.tokens
-        is_wanted = self.is_by_model(exchange, conversation) and tokens >= KEEP_AT * conversation.window.tokens
+        tokens, threshold = conversation.size.tokens, conversation.engine.threshold_tokens
+        is_wanted = (
+            may_ask and self.is_by_model(exchange, conversation) and tokens >= IDLE_AT * conversation.window.tokens
+        )
         opened.sent = exchange.sent if is_wanted else None
-        if opened.sent is not None and tokens >= PREPARE_AT * conversation.engine.get_status().threshold_tokens:
+        if opened.sent is None:
+            opened.cached_until = None
+            return
+        ttl, taken = opened.sent.cache_ttl, time.monotonic() - exchange.started
+        opened.cached_until = None if ttl is None else self._clock() - taken + CACHE_SECONDS[ttl]
+        turns, summary = conversation.turns, conversation.summary_tokens
+        if is_time_to_prepare(tokens, turns, threshold):
+            if handoff_pays(tokens, turns, summary, conversation.target):
+                _start(self.prepare(opened), self._preparing)
+        elif (
+            tokens >= FINISHED_AT * threshold
+            and reports_finished(conversation.messages)
+            and early_fold_pays(tokens, turns, summary, conversation.target)
+        ):
+            opened.has_finished_task = True
             _start(self.prepare(opened), self._preparing)
 
     async def prepare(self, opened: OpenConversation) -> bool:
-        """Have a handoff written now of a conversation as it was last sent, whatever its size; whether one is there.
+        """Have a handoff written now of a conversation as it was last sent, whatever its size; whether one was written.
 
         False also where its model may not be asked, is being asked, or failed and the conversation has hardly grown.
         """
@@ -139,15 +162,16 @@ class Handoffs:
 
     async def _prepare(self, opened: OpenConversation, conversation: Conversation, sent: UpstreamRequest) -> bool:
         store, session, tokens = self._runtime.store, conversation.session, conversation.size.tokens
+        later = int((_OUTDATED - _GREW) * conversation.window.tokens)
         opened.tried = (session, tokens)
         known = (await store.state(session)).get(_STATE)
         if isinstance(known, dict) and known["session"] == session:
-            if known["prepared"] is not None:
-                opened.tried = (session, conversation.window.tokens)
-                return prepared_from_plain(known["prepared"], conversation.view) is not None
-            if not self._has_grown(conversation, known["tokens"]) or time.time() < known["until"]:
+            was_written = known["prepared"] is not None
+            opened.tried = (session, known["tokens"] + (later if was_written else 0))
+            if not self._has_grown(conversation, opened.tried[1]) or time.time() < known["until"]:
                 return False
-        mark = {"session": session, "tokens": tokens, "until": time.time() + _UNDER_WAY_SECONDS, "prepared": None}
+        before = known["prepared"] if isinstance(known, dict) and known["session"] == session else None
+        mark = {"session": session, "tokens": tokens, "until": time.time() + _ASK_SECONDS, "prepared": before}
         await store.set_state(session, {_STATE: mark})
         asked = HostCalls(partial(self._ask, sent, conversation), sent.view, sent.shown)
         conversation.host_calls = None if self._is_refused(sent.caller, sent.model) else asked
@@ -155,16 +179,16 @@ class Handoffs:
             prepared = await conversation.prepare_ahead()
         except asyncio.CancelledError:
             await conversation.preparer.cancel()
+            await store.set_state(session, {_STATE: {**mark, "until": 0}})
             raise
         finally:
             conversation.host_calls = None
         if conversation.session != session:
             return False  # it was folded meanwhile
-        plain = None if prepared is None else prepared_to_plain(prepared)
+        plain = before if prepared is None else prepared_to_plain(prepared)
         await store.set_state(session, {_STATE: {**mark, "until": 0, "prepared": plain}})
-        if plain is not None:
-            opened.tried = (session, conversation.window.tokens)
-        return plain is not None
+        opened.tried = (session, tokens if prepared is None else tokens + later)
+        return prepared is not None
 
     def _has_grown(self, conversation: Conversation, since: int) -> bool:
         return conversation.size.tokens >= since + _GREW * conversation.window.tokens
@@ -175,6 +199,54 @@ class Handoffs:
         if not isinstance(known, dict) or known["session"] != conversation.session or known["prepared"] is None:
             return None
         return prepared_from_plain(known["prepared"], conversation.view)
+
+    # -- idle conversations --------------------------------------------------------------------------------------------
+
+    def fold_idle(self, conversations: Iterable[OpenConversation]) -> None:
+        """Begin to fold those that are idle and whose cache is about to expire, once in each idle period."""
+        now = self._clock()
+        for opened in conversations:
+            until = opened.cached_until
+            if until is None or opened.waiting or now < until - FOLD_BEFORE_SECONDS:
+                continue
+            opened.cached_until = None
+            if now < until and opened.sent is not None:
+                opened.waiting += 1  # so that it stays open
+                _start(self._fold_idle(opened, opened.sent), self._preparing)
+
+    async def _fold_idle(self, opened: OpenConversation, sent: UpstreamRequest) -> bool:
+        """Fold a conversation with what its model writes, where that pays and nobody has gone on with it meanwhile."""
+        session, since = opened.view.session, opened.used_at
+        try:
+            conversation = None if session is None else await self._runtime.conversation(session)
+            if conversation is None or not conversation.is_worth_folding_idle(sent.cache_ttl or "5m"):
+                return False
+            await self.prepare(opened)
+            ready = await self.ready(conversation)
+            async with opened.lock:
+                if ready is None or opened.waiting > 1 or opened.used_at != since:
+                    return False
+                return await conversation.use_prepared(ready, conversation.size.tokens, "idle")
+        except ClewError as problem:
+            _log.error("an idle conversation could not be folded: %s", where_it_failed(problem))
+            return False
+        finally:
+            opened.waiting -= 1
+
+    async def is_cold(self, conversation: Conversation, ttl: str | None) -> bool:
+        """Whether the provider's cache of a conversation has certainly expired."""
+        if ttl is None or not self._runtime.options.settings.prompt_caching.fold_idle:
+            return False
+        view, seconds = conversation.view, CACHE_SECONDS[ttl]
+        if view.sent_at is not None:
+            return self._runtime.options.clock() - view.sent_at >= seconds
+        # It was closed meanwhile, or another process served it: the newest reply has its time in the store.
+        replies = (at for at in range(len(view.messages) - 1, -1, -1) if view.messages[at]["role"] == "assistant")
+        seq = next((seq for at in replies if (seq := view.seqs[at]) is not None), None)
+        if seq is None:
+            return False
+        (row,) = await self._runtime.store.messages(conversation.session, seq, seq + 1)
+        return (datetime.now(UTC) - row.at).total_seconds() >= seconds
 
     async def settled(self) -> None:
         """Wait until nothing is being prepared, and all is paid for."""
@@ -224,7 +296,9 @@ class Handoffs:
         words = (await read_error(response)).decode("utf-8", "replace")
         fault = classify_error(response.status, words, host, headers=response.headers)
         if response.status < 500 and fault.kind not in _TOO_LARGE:
-            self._refused[sent.caller.credential_id, sent.model] = self._clock() + REFUSED_SECONDS
+            now = self._clock()
+            self._refused = {one: until for one, until in self._refused.items() if now < until}
+            self._refused[sent.caller.credential_id, sent.model] = now + REFUSED_SECONDS
         return ProviderRefused(host, fault, words)
 
     def _charge(self, sent: UpstreamRequest, conversation: Conversation, reader: ReplyReader) -> CanonicalUsage | None:

@@ -84,8 +84,8 @@ class ReplyRecording:
             spending = self._callers.add_spending
             may_go_on = await self._store_or_retry(lambda: spending(exchange.caller, call.cost_micros or 0))
             await self._keep_client(exchange)
-            if may_go_on and reader.is_complete:
-                self._handoffs.prepare_if_due(exchange)
+            if reader.is_complete:
+                self._handoffs.prepare_if_due(exchange, may_ask=bool(may_go_on))
         except ClewError as problem:
             exchange.is_fallback = True
             _log.error("a reply could not be kept: %s", where_it_failed(problem))

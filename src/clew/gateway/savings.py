@@ -8,12 +8,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clew.turn import KEPT_SHARE, ModelTarget, early_fold_pays, next_message_cost
 from clew.usage import CanonicalUsage, cost_of
 
 MUST_FOLD = 0.95
 """Of the window: above it a fold waits for nothing, since the next turn may not fit any more."""
-_KEPT_SHARE = 0.30
-"""Of what is in view before a fold, about so much is there after it."""
+
+
+PREPARE_AT = 0.70 / 0.85
+"""Of the threshold: 70% of the window, or less where the client reserves room for output."""
+_LEAD_TURNS = 5
+"""So many turns before the threshold a model begins to write: it takes as long as two, and what comes since stays."""
+
+_WORTH = 2
+"""A model's handoff may cost so many times what the fold saves: it is far better than the built-in one."""
+
+
+def is_time_to_prepare(tokens: int, turns: int, threshold: int) -> bool:
+    """Whether a handoff is to be written by the time that a conversation of so many turns reaches the threshold.
+
+    From 70% of the window on, and no earlier than needed: all that comes since then stays in view behind it.
+    """
+    growth = tokens / max(1, turns)
+    return tokens >= PREPARE_AT * threshold and tokens + _LEAD_TURNS * growth >= threshold
+
+
+def handoff_pays(tokens: int, turns: int, summary: int, target: ModelTarget) -> bool:
+    """Whether a handoff of so many tokens by the model is worth what it costs beside what the fold saves; True without
+    a price.
+
+    In a session of a few turns with large results it is not: there the built-in handoff is used.
+    """
+    cost = next_message_cost(tokens, target.model, target.served_by or None)
+    return cost is None or not cost.cold or early_fold_pays(tokens, _WORTH * turns, summary, target)
 
 
 def pays_back(tokens: int, turns: int, model: str, provider: str | None) -> bool:
@@ -29,7 +56,7 @@ def pays_back(tokens: int, turns: int, model: str, provider: str | None) -> bool
     if read is None or written is None or plain is None or not plain.total:
         return True
     again = max(written.total, plain.total) - read.total
-    return turns * (1 - _KEPT_SHARE) * float(read.total) > _KEPT_SHARE * float(again)
+    return turns * (1 - KEPT_SHARE) * float(read.total) > KEPT_SHARE * float(again)
 
 
 def direct_usage(usage: CanonicalUsage, freed: int, before: int) -> CanonicalUsage:

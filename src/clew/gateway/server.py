@@ -108,7 +108,7 @@ class GatewayServer:
             self._listening = await loop.create_server(connections, self.options.host, self.options.port, backlog=1_024)
         self.port = self._listening.sockets[0].getsockname()[1]
         self._names = OwnNames(self.options.host, self.port, self.options.names)
-        self._idle = asyncio.create_task(self._close_idle())
+        self._idle = asyncio.create_task(self._look_after_idle())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -138,11 +138,11 @@ class GatewayServer:
         application.router.add_route("*", "/{path:.*}", self._serve, expect_handler=self._expected)
         return application
 
-    async def _close_idle(self) -> None:
+    async def _look_after_idle(self) -> None:
         while True:
             await asyncio.sleep(IDLE_CHECK_SECONDS)
             self.meter.forget_resting()
-            await self.exchanges.conversations.close_idle()
+            await self.exchanges.look_after_idle()
 
     # -- checks --------------------------------------------------------------------------------------------------------
 

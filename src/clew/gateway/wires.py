@@ -29,6 +29,9 @@ MAX_ITEMS = 50_000
 """A longer history is not read: the largest real ones have some thousands."""
 _PROMPT_ROLES = ("system", "developer")
 _ROLE = re.compile(rb'"role"\s*:\s*"(\w+)"')
+# As keys: inside a string the second quotation mark is escaped.
+_MARKER = re.compile(rb'"cache_control"\s*:\s*\{[^{}]*\}')
+_TTL = re.compile(rb'"ttl"\s*:\s*"(30m|1h)"')
 _GOOGLE_STATUS = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -142,6 +145,14 @@ class GatewayWire(ABC):
         """What a model may think, where the request says how much and the output cap counts it."""
         return 0
 
+    def cache_ttl(self, raw: bytes) -> str | None:
+        """How long the provider has a request in its cache by what the body says; None where it caches nothing.
+
+        Providers that cache by themselves say five minutes or more; markers and options may say more.
+        """
+        found = _TTL.search(raw)
+        return "5m" if found is None else found[1].decode()
+
     def _is_streamed(self, body: RequestBody, path: WirePath) -> bool:
         return body.field("stream") == b"true" if path.is_streamed is None else path.is_streamed
 
@@ -232,6 +243,11 @@ class MessagesWire(GatewayWire):
 
     def thinking_tokens(self, body: RequestBody) -> int:
         return _number_in(body.value("thinking"), "budget_tokens")
+
+    def cache_ttl(self, raw: bytes) -> str | None:
+        """Nothing is cached without markers here, and of several the shortest counts."""
+        lifetimes = {found[1].decode() if (found := _TTL.search(it)) else "5m" for it in _MARKER.findall(raw)}
+        return min(lifetimes, key=("5m", "30m", "1h").index, default=None)
 
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
         """Here the prompt is told in three parts, which are lowered alike."""

@@ -11,6 +11,20 @@ from clew.turn.compaction import PreparedCompaction, handoff_of, handoff_text_of
 from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
 from clew.turn.entities import ConversationState, describe_entity, read_conversation_state, state_lines
+from clew.turn.fold_prices import (
+    CACHE_SECONDS,
+    COLD_AT,
+    FINISHED_AT,
+    FOLD_BEFORE_SECONDS,
+    HANDOFF_SHARE,
+    IDLE_AT,
+    KEPT_SHARE,
+    NextMessageCost,
+    cold_fold_pays,
+    early_fold_pays,
+    next_message_cost,
+    reports_finished,
+)
 from clew.turn.plain_compaction import prepared_from_plain, prepared_to_plain
 from clew.turn.projected import ProjectedConversation, RecalledMessage, TakenHistory
 from clew.turn.projection import Projection
@@ -30,6 +44,13 @@ from clew.turn.runtime import Runtime, spill_folder
 from clew.turn.view import Pin
 
 __all__ = [
+    "CACHE_SECONDS",
+    "COLD_AT",
+    "FINISHED_AT",
+    "FOLD_BEFORE_SECONDS",
+    "HANDOFF_SHARE",
+    "IDLE_AT",
+    "KEPT_SHARE",
     "STOPPED",
     "ContextExhausted",
     "ContextPart",
@@ -38,6 +59,7 @@ __all__ = [
     "EventLoopThread",
     "HostCalls",
     "ModelTarget",
+    "NextMessageCost",
     "Pin",
     "PreparedCompaction",
     "ProjectedConversation",
@@ -53,19 +75,23 @@ __all__ = [
     "answer",
     "bound_newest",
     "call_of",
+    "cold_fold_pays",
     "context_parts",
     "describe_entity",
+    "early_fold_pays",
     "handoff_of",
     "handoff_text_of",
     "is_overflow",
     "is_recall",
     "keep_partial_reply",
     "largest_parts",
+    "next_message_cost",
     "prepared_from_plain",
     "prepared_to_plain",
     "read_conversation_state",
     "recall_counts",
     "receive",
+    "reports_finished",
     "run_turn",
     "share_of",
     "spill_folder",

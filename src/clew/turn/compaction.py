@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from clew.engines import Changed, Compaction, ContextEngine, Kept, Removed, Summarized
 from clew.errors import StoreError
 from clew.events import CompactionPhase, Notice
-from clew.handoff import Handoff, unwrap
+from clew.handoff import BUILTIN, Handoff, unwrap
 from clew.messages import Message, text_of
 from clew.store import (
     LEFT_OUT,
@@ -47,7 +47,7 @@ class CompactionRequest:
     """What a compaction is asked for."""
 
     reason: str
-    """`preflight`, `usage`, `overflow` or `manual`."""
+    """`preflight`, `usage`, `overflow`, `manual`, `idle`, `cold` or `finished`."""
     tokens: int
     """The size of the whole request now."""
     focus: str | None = None
@@ -188,6 +188,13 @@ class CompactionPreparer:
         """Whether a compaction was prepared ahead and waits to be used."""
         return self.task is not None and self.task.done()
 
+    @property
+    def is_ready_by_model(self) -> bool:
+        """Whether one waits that a model wrote: worth folding for before the threshold is reached."""
+        if self.task is None or not self.task.done() or self.task.cancelled() or self.task.exception() is not None:
+            return False
+        return self.task.result().compaction.written_by not in (None, BUILTIN)
+
     async def prepare(self, request: CompactionRequest) -> PreparedCompaction:
         """Let the engine choose from what may be compacted now; from what is unsettled only where it must."""
         self.reason = request.reason
@@ -207,11 +214,13 @@ class CompactionPreparer:
 
         `settled` waits until the store has what is in view: engines read rows there.
         """
-        status = self.engine.get_status()
-        is_near = PREPARE_AT * status.threshold_tokens <= tokens < status.threshold_tokens
-        if self.task or not is_near or status.paused or not self._services.options.settings.compression.enabled:
-            return
-        self.start(CompactionRequest("preflight", tokens), settled)
+        if PREPARE_AT * self.engine.threshold_tokens <= tokens and self.may_prepare(tokens):
+            self.start(CompactionRequest("preflight", tokens), settled)
+
+    def may_prepare(self, tokens: int) -> bool:
+        """Whether a compaction of so many tokens may be prepared now: below the threshold, and only one at a time."""
+        status, is_enabled = self.engine.get_status(), self._services.options.settings.compression.enabled
+        return is_enabled and not self.task and not status.paused and tokens < status.threshold_tokens
 
     def start(
         self, request: CompactionRequest, settled: Callable[[], Awaitable[None]]

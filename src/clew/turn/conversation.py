@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew.caching import apply_cache_control, prompt_cache_key
-from clew.engines import Compaction, ContextEngine, SessionStart
+from clew.engines import Compaction, ContextEngine, SessionStart, budgets_for
 from clew.errors import ClewError, InvalidArgument
 from clew.events import CompactionFinished, CompactionPhase, CompactionStarted, CompactionUndone, Notice
 from clew.messages import Message, Tool
@@ -28,6 +28,19 @@ from clew.turn.compaction import (
     PreparedCompaction,
     compaction_lease,
     uninterruptible,
+)
+from clew.turn.fold_prices import (
+    CACHE_SECONDS,
+    COLD_AT,
+    FINISHED_AT,
+    HANDOFF_SHARE,
+    IDLE_AT,
+    NextMessageCost,
+    cold_fold_pays,
+    early_fold_pays,
+    idle_fold_pays,
+    next_message_cost,
+    reports_finished,
 )
 from clew.turn.request import HostCalls, ModelTarget, ServingModel, TurnOptions, TurnServices
 from clew.turn.view import (
@@ -288,6 +301,14 @@ class Conversation:
         """
         return tokens >= GROWN_SINCE_UNDO * self.view.stored.undone_tokens and self.engine.should_compress(tokens)
 
+    def may_fold_early(self, tokens: int) -> bool:
+        """Whether a request of so many tokens may be compacted before it is due: not soon after an undo, nor where
+        compaction is off or paused.
+        """
+        has_grown = tokens >= GROWN_SINCE_UNDO * self.view.stored.undone_tokens
+        is_enabled = self.services.options.settings.compression.enabled
+        return has_grown and is_enabled and self.engine.get_status().paused is None
+
     async def fit(self, options: TurnOptions) -> None:
         """Make the next request fit below the threshold, also where the window has become smaller."""
         self.measure(options)
@@ -296,6 +317,13 @@ class Conversation:
             if self.is_due(tokens):
                 is_over = self.view.last_prompt_tokens >= self.engine.get_status().threshold_tokens
                 await self._compact_due(CompactionRequest("usage" if is_over else "preflight", tokens))
+            elif (
+                self.preparer.is_ready_by_model
+                and self.may_fold_early(tokens)
+                and (reason := self._early_reason(tokens))
+            ):
+                if (ready := await self.preparer.claim(tokens)) is not None:
+                    await self.compact_or_keep(CompactionRequest(reason, tokens), ready)
             else:
                 self.preparer.prepare_ahead(tokens, self.settled)
 
@@ -311,9 +339,98 @@ class Conversation:
             # Only the prompt counts: what a model thought and wrote is not all in the next one.
             if self.is_due(real):
                 await self._compact_due(CompactionRequest("usage", self.size.tokens))
+            elif self._is_worth_folding_at_end_of_task():
+                self.preparer.start(CompactionRequest("finished", self.size.tokens), self.settled)
             else:
                 self.preparer.prepare_ahead(self.size.tokens, self.settled)
         self.start_background_work()
+
+    # -- compactions before they are due -------------------------------------------------------------------------------
+
+    @property
+    def cache_seconds_left(self) -> float | None:
+        """For how long the provider still has what was last sent, below 0 where it has not; None where it never had."""
+        if self.view.sent_at is None or not self.services.options.settings.prompt_caching.enabled:
+            return None
+        expires = self.view.sent_at + CACHE_SECONDS[self.services.cache_policy(self.target).ttl]
+        return expires - self.services.options.clock()
+
+    @property
+    def next_message_cost(self) -> NextMessageCost | None:
+        """What the prompt of the next message costs, warm and cold; None where no price is known."""
+        target, ttl = self.target, self.services.cache_policy(self.target).ttl
+        return next_message_cost(self.size.tokens, target.model, target.served_by or None, ttl)
+
+    @property
+    def turns(self) -> int:
+        """Replies in view."""
+        return sum(message["role"] == "assistant" for message in self.messages)
+
+    @property
+    def has_open_calls(self) -> bool:
+        """Whether calls of tools wait for their results."""
+        return self.view.open_group() < len(self.messages)
+
+    @property
+    def summary_tokens(self) -> int:
+        """How long a handoff of this conversation by a model will be, about."""
+        budgets = budgets_for(self.window.tokens, self.services.options.settings.compression)
+        return int(HANDOFF_SHARE * budgets.max_summary)
+
+    def is_worth_folding_idle(self, ttl: str) -> bool:
+        """Whether to fold it, idle as it is, before the provider's cache expires."""
+        settings, tokens = self.services.options.settings, self.size.tokens
+        return (
+            settings.prompt_caching.fold_idle
+            and tokens >= IDLE_AT * self.window.tokens
+            and self.may_fold_early(tokens)
+            and not self.has_open_calls
+            and idle_fold_pays(tokens, self.summary_tokens, self.target, ttl)
+        )
+
+    async def fold_before_expiry(self) -> bool:
+        """Fold it while it is idle, with a handoff by the model, where that pays; whether it was folded.
+
+        A turn that begins meanwhile does not wait for it, and what was prepared is there for it when it is due.
+        """
+        ttl, seen, preparer = self.services.cache_policy(self.target).ttl, self.view.next_seq, self.preparer
+        if self.is_in_use or not self.is_worth_folding_idle(ttl):
+            return False
+        if preparer.task is None:
+            preparer.start(CompactionRequest("idle", self.size.tokens), self.settled)
+        if (task := preparer.task) is not None:
+            await asyncio.wait({task})
+        if self.is_in_use or self.view.next_seq != seen or preparer.task is not task:
+            return False
+        async with self.locks.compaction:
+            tokens = self.size.tokens
+            if not preparer.is_ready_by_model:
+                await self.drop_prepared()
+                return False
+            ready = await preparer.claim(tokens)
+            done = None if ready is None else await self.compact_or_keep(CompactionRequest("idle", tokens), ready)
+            return done is not None and done.changed
+
+    def _early_reason(self, tokens: int) -> str:
+        """Why what is ready is used below the threshold; empty where it is not."""
+        if self.preparer.reason == "finished":
+            return "finished"
+        left, policy = self.cache_seconds_left, self.services.cache_policy(self.target)
+        is_cold = left is not None and left <= 0 and self.services.options.settings.prompt_caching.fold_idle
+        is_large = tokens >= COLD_AT * self.engine.threshold_tokens
+        return "cold" if is_cold and is_large and cold_fold_pays(tokens, self.target, policy.ttl) else ""
+
+    def _is_worth_folding_at_end_of_task(self) -> bool:
+        tokens = self.size.tokens
+        return (
+            tokens >= FINISHED_AT * self.engine.threshold_tokens
+            and self.may_fold_early(tokens)
+            and self.preparer.may_prepare(tokens)
+            and reports_finished(self.messages)
+            and early_fold_pays(tokens, self.turns, self.summary_tokens, self.target)
+        )
+
+    # -- background work -----------------------------------------------------------------------------------------------
 
     def start_background_work(self) -> None:
         """Let the engine do what no turn has to wait for, unless it is at it already."""
@@ -389,7 +506,7 @@ class Conversation:
             return None
         return task.result() if task.result().compaction.changed else None
 
-    async def use_prepared(self, prepared: PreparedCompaction, tokens: int) -> bool:
+    async def use_prepared(self, prepared: PreparedCompaction, tokens: int, reason: str = "preflight") -> bool:
         """Compact with what was prepared, for a request of so many tokens; False where it cannot be used any more."""
         async with self.locks.compaction:
             measured = prepared.measured(self.view, tokens)
@@ -397,14 +514,14 @@ class Conversation:
             if not is_enough or not self.view.starts_with(prepared.view):
                 return False
             await self.drop_prepared()
-            done = await self.compact_or_keep(CompactionRequest("preflight", tokens), prepared)
+            done = await self.compact_or_keep(CompactionRequest(reason, tokens), prepared)
             return done is not None and done.changed
 
-    async def compact_at_once(self, tokens: int) -> None:
+    async def compact_at_once(self, tokens: int, reason: str = "preflight") -> None:
         """Compact a request of so many tokens without waiting for what is being prepared."""
         async with self.locks.compaction:
             await self.drop_prepared()
-            await self.compact_or_keep(CompactionRequest("preflight", tokens))
+            await self.compact_or_keep(CompactionRequest(reason, tokens))
 
     async def undo_compaction(self) -> bool:
         """Bring back the view from before the newest compaction; False when none is in effect."""

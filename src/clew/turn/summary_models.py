@@ -21,8 +21,6 @@ from clew.turn.conversation import Conversation
 from clew.turn.request import ModelTarget, ServingModel, call_of, summary_model_of, summary_text
 from clew.usage import CanonicalUsage, cost_of, normalize_usage
 
-# How long a provider has a prefix after it was last read. Those that cache by themselves say five minutes or more.
-_LIFETIME_SECONDS = {"5m": 300.0, "1h": 3_600.0}
 _INSTRUCTION_TOKENS = 1_500
 
 
@@ -181,11 +179,8 @@ def _thinking_budget(extra: Any) -> int:
 
 def _is_cached(conversation: Conversation) -> bool:
     """Whether the provider still has the conversation in its cache."""
-    services, sent_at = conversation.services, conversation.view.sent_at
-    if sent_at is None or not services.options.settings.prompt_caching.enabled:
-        return False
-    ttl = services.cache_policy(conversation.target).ttl
-    return services.options.clock() - sent_at < _LIFETIME_SECONDS[ttl]
+    left = conversation.cache_seconds_left
+    return left is not None and left > 0
 
 
 # -- prices ------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
 from clew.cli.tui.commands.page import count_tools, show_page, window_source
-from clew.cli.views.amounts import percent, plural
+from clew.cli.views.amounts import format_dollars, percent, plural
 from clew.cli.views.context import largest_rows
 from clew.cli.views.models import WINDOW_SOURCES
 from clew.cli.views.tables import (
@@ -27,7 +27,7 @@ from clew.cli.views.text import Align
 from clew.cli.window_usage import LargeMessage, measure_window
 from clew.messages import text_of
 from clew.tokens import counter_for
-from clew.turn import ContextPart, RecallCounts, context_parts, recall_counts, share_of
+from clew.turn import ContextPart, NextMessageCost, RecallCounts, context_parts, recall_counts, share_of
 
 if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState
@@ -82,6 +82,10 @@ class ContextSnapshot:
     """What the messages of the view are called."""
     recalled: RecallCounts
     """What came back by itself, each time for one turn."""
+    cost: NextMessageCost | None
+    """Of the next prompt; None where no price is known."""
+    cache_seconds: float | None
+    """For how long the provider still has what was sent, below 0 where it has not; None where nothing was sent."""
 
     @property
     def free(self) -> int:
@@ -117,6 +121,8 @@ async def read_context(state: ChatState) -> ContextSnapshot:
         largest=tuple(replace(each, tokens=share_of(each.tokens, size.counted, size.tokens)) for each in largest),
         numbers=tuple(conversation.view.seqs),
         recalled=await recall_counts(state.app.store, conversation.session),
+        cost=conversation.next_message_cost,
+        cache_seconds=conversation.cache_seconds_left,
     )
 
 
@@ -184,6 +190,8 @@ def _remarks(snapshot: ContextSnapshot) -> Iterator[tuple[str, str]]:
     if snapshot.reserve:
         yield "output", f"up to {min(snapshot.reserve, snapshot.window):,} tokens for a reply, which must fit in too"
     yield "counted", _counting_text(snapshot)
+    if snapshot.cost is not None and snapshot.cost.cold:
+        yield "next prompt", _cost_text(snapshot.cost, snapshot.cache_seconds)
     if snapshot.recalled.passages:
         passages = plural(snapshot.recalled.passages, "passage")
         yield "recalled", f"{passages} by itself so far, {snapshot.recalled.tokens:,} tokens, each for one turn only"
@@ -195,6 +203,16 @@ def _remarks(snapshot: ContextSnapshot) -> Iterator[tuple[str, str]]:
         yield "compaction", f"by itself when another {snapshot.threshold - snapshot.tokens:,} tokens are in"
     else:
         yield "compaction", "with the next question"
+
+
+def _cost_text(cost: NextMessageCost, seconds: float | None) -> str:
+    """What the next question costs, and for how long."""
+    warm, cold = format_dollars(cost.warm), format_dollars(cost.cold)
+    if seconds is None or seconds <= 0:
+        return f"about {cold}, since no provider has it in its cache; {warm} from a cache"
+    minutes, rest = divmod(int(seconds), 60)
+    left = f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"about {warm} from the provider's cache for another {left}, then {cold}"
 
 
 def _counting_text(snapshot: ContextSnapshot) -> str:
