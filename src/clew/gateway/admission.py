@@ -26,6 +26,8 @@ else:
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # A path with anything encoded means one thing here and might mean another at the upstream; ids have `:` and `@`.
 _ENCODED = re.compile(r"(?i)%(?!3a|40)")
+# A model of Bedrock may be named by its ARN, which has one slash, always encoded.
+_ARN = re.compile(r"(?i)(/model/arn(?:[a-z0-9:-]|%3a)+)%2f([a-z0-9.:-]+/)")
 _NAME = re.compile(r"(?i)(\[[0-9a-f:.]+\]|[\w.-]+)(?::([0-9]{1,5}))?")
 # What browsers say of requests that a page of another site, or of another port, has made.
 _FOREIGN_SITES = ("cross-site", "same-site")
@@ -111,7 +113,7 @@ def is_loopback(host: str) -> bool:
 
 def is_plain_path(raw_path: str) -> bool:
     """Whether nothing in a path, as it came, could mean another path elsewhere."""
-    path = raw_path.partition("?")[0].partition("#")[0]
+    path = _ARN.sub(r"\1\2", raw_path.partition("?")[0].partition("#")[0], count=1)
     return path.isascii() and "//" not in path and not _ENCODED.search(path)
 
 
