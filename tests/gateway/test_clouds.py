@@ -262,9 +262,9 @@ async def test_a_stream_of_frames_is_passed_byte_for_byte_in_any_pieces_and_an_o
 def test_the_signature_is_the_one_that_amazons_documentation_computes() -> None:
     now = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
     credential = AwsCredential("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", region="us-east-1")
-    before = {
-        "Authorization": f"AWS4-HMAC-SHA256 Credential=X/20150830/us-east-1/service/aws4_request, SignedHeaders=host, Signature={'0' * 64}"
-    }
+    scope = "20150830/us-east-1/service/aws4_request"
+    signed = f"AWS4-HMAC-SHA256 Credential=X/{scope}, SignedHeaders=host, Signature={'0' * 64}"
+    before = {"Authorization": signed}
     told = signed_headers(credential, "GET", "https://example.amazonaws.com/", before.items(), b"", now)
     assert told["Authorization"].endswith("5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31")
     lower = {**{name.lower(): value for name, value in told.items()}, "host": "example.amazonaws.com"}

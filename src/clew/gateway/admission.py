@@ -11,17 +11,13 @@ import re
 import sys
 import zlib
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from aiohttp import StreamReader, web
 from multidict import CIMultiDictProxy
 
 from clew.gateway.callers import Refusal
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # A path with anything encoded means one thing here and might mean another at the upstream; ids have `:` and `@`.
@@ -175,11 +171,17 @@ def encoding_of(headers: CIMultiDictProxy[str]) -> str:
 
 def unpack(body: bytes, encoding: str, bounds: RequestBounds) -> bytes:
     """A packed body, never unpacked further than its bound."""
-    # zstd refuses by itself what would need more than 128 MB for its window.
-    unpacker = zstd.ZstdDecompressor() if encoding == "zstd" else zlib.decompressobj(_WINDOW_BITS[encoding])
+    refuses: tuple[type[Exception], ...] = (zlib.error, ValueError, EOFError)
+    unpacker: Any
+    if encoding == "zstd":
+        # Python's own since 3.14. It refuses by itself what would need more than 128 MB for its window.
+        zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+        unpacker, refuses = zstd.ZstdDecompressor(), (*refuses, zstd.ZstdError)
+    else:
+        unpacker = zlib.decompressobj(_WINDOW_BITS[encoding])
     try:
         return _unpacked(unpacker, body, bounds)
-    except (zlib.error, zstd.ZstdError, ValueError, EOFError) as error:
+    except refuses as error:
         raise Refusal(400, f"the body is not what its Content-Encoding says: {encoding}") from error
 
 
