@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-
 from clew.testing.hosting import hosting_with
+
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 
 KEY = {"Idempotency-Key": "order-17"}

@@ -11,6 +11,7 @@ import re
 import sys
 import zlib
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from aiohttp import StreamReader, web
@@ -18,14 +19,11 @@ from multidict import CIMultiDictProxy
 
 from clew.gateway.callers import Refusal
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # A path with anything encoded means one thing here and might mean another at the upstream; ids have `:` and `@`.
 _ENCODED = re.compile(r"(?i)%(?!3a|40)")
+# A model of Bedrock may be named by its ARN, which has one slash, always encoded.
+_ARN = re.compile(r"(?i)(/model/arn(?:[a-z0-9:-]|%3a)+)%2f([a-z0-9.:-]+/)")
 _NAME = re.compile(r"(?i)(\[[0-9a-f:.]+\]|[\w.-]+)(?::([0-9]{1,5}))?")
 # What browsers say of requests that a page of another site, or of another port, has made.
 _FOREIGN_SITES = ("cross-site", "same-site")
@@ -111,7 +109,7 @@ def is_loopback(host: str) -> bool:
 
 def is_plain_path(raw_path: str) -> bool:
     """Whether nothing in a path, as it came, could mean another path elsewhere."""
-    path = raw_path.partition("?")[0].partition("#")[0]
+    path = _ARN.sub(r"\1\2", raw_path.partition("?")[0].partition("#")[0], count=1)
     return path.isascii() and "//" not in path and not _ENCODED.search(path)
 
 
@@ -173,11 +171,17 @@ def encoding_of(headers: CIMultiDictProxy[str]) -> str:
 
 def unpack(body: bytes, encoding: str, bounds: RequestBounds) -> bytes:
     """A packed body, never unpacked further than its bound."""
-    # zstd refuses by itself what would need more than 128 MB for its window.
-    unpacker = zstd.ZstdDecompressor() if encoding == "zstd" else zlib.decompressobj(_WINDOW_BITS[encoding])
+    refuses: tuple[type[Exception], ...] = (zlib.error, ValueError, EOFError)
+    unpacker: Any
+    if encoding == "zstd":
+        # Python's own since 3.14. It refuses by itself what would need more than 128 MB for its window.
+        zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+        unpacker, refuses = zstd.ZstdDecompressor(), (*refuses, zstd.ZstdError)
+    else:
+        unpacker = zlib.decompressobj(_WINDOW_BITS[encoding])
     try:
         return _unpacked(unpacker, body, bounds)
-    except (zlib.error, zstd.ZstdError, ValueError, EOFError) as error:
+    except refuses as error:
         raise Refusal(400, f"the body is not what its Content-Encoding says: {encoding}") from error
 
 

@@ -74,8 +74,8 @@ def read_credential(
     """The credential of a request; None where it has none. `ConflictingCredentials` where two of them differ.
 
     It stands in `Authorization: Bearer`, `x-api-key`, `x-goog-api-key` or Azure's `api-key`, or, as Gemini's clients
-    may write it, in the query as `key`: give `query` on Gemini's routes only. Every occurrence of a header counts, also a
-    repeated one.
+    may write it, in the query as `key`: give `query` on Gemini's routes only. Every occurrence of a header counts, also
+    a repeated one.
     """
     found = [*_in_headers(headers), *(("?key", value.strip()) for name, value in query if name == _KEY_QUERY)]
     named = [(place, secret) for place, secret in found if secret]

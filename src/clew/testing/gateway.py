@@ -77,12 +77,12 @@ async def gateway_with(
     clock: Callable[[], float] = time.monotonic,
     ping_seconds: float = PING_SECONDS,
     handoffs: HandoffWriter = "built-in",
-    upstreams: tuple[str, ...] = (),
+    upstreams: tuple[str, ...] | None = None,
 ) -> AsyncIterator[GatewayFlow]:
     """The gateway in front of an upstream that is entered and left with it; `window` is that of `GATEWAY_MODEL`.
 
     `handoffs` are built-in by default: a model that writes them takes steps of the upstream's script. `upstreams` are
-    given in place of the address of the upstream, as to `clew serve`.
+    given in place of the address of the upstream, as to `clew serve`; with none, those of the config are used.
     """
     settings = {"CLEW_MODEL_NAME": GATEWAY_MODEL, "CLEW_MODEL_CONTEXT_LENGTH": str(window)}
     settings["CLEW_GATEWAY_HANDOFFS"] = handoffs
@@ -94,7 +94,7 @@ async def gateway_with(
             await last.enter_async_context(upstream)
         store = await last.enter_async_context(open_store(store_url or folder / "state.db"))
         options = GatewayAppOptions(
-            upstreams or (upstream.base_url,),
+            (upstream.base_url,) if upstreams is None else upstreams,
             mode,
             listen or GatewayOptions(),
             records.append,

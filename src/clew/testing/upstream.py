@@ -1,5 +1,7 @@
 """A mock upstream on loopback that speaks the four real wires, streaming and not, and fails where a test wants it to.
 
+It has them at the paths of Azure, Bedrock, Vertex and ChatGPT too, with what those ask for beside.
+
 It plays its steps in order, one per request, whichever wire a request comes on, and keeps what it received: every
 byte. With `UpstreamRules` it refuses what a provider would. `python -m clew.testing.upstream --help` runs it as a
 program, for clients that are programs themselves.
@@ -18,11 +20,13 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
+from clew.gateway.aws import STREAM_TYPE, event_frame
 from clew.testing.upstream_cache import UpstreamCache, listed_messages, prompt_tokens
 from clew.testing.upstream_rules import (
     ProviderRefusal,
     UpstreamRules,
     bound_signature,
+    cloud_refusal,
     dropped_thinking,
     first_refusal,
     refusal,
@@ -76,6 +80,18 @@ _EVENTS = {CHAT: chat_events, RESPONSES: responses_events, MESSAGES: anthropic_e
 _current: ContextVar[ReceivedRequest] = ContextVar("received")
 """The request that is being answered; each is in a task of its own."""
 _GEMINI_MODEL = r"/{version:v1|v1beta|v1alpha}/models/{model:[^:]+}"
+_VERTEX = r"/{version:v1|v1beta1}{project:(/projects/[^/]+/locations/[^/]+)?}/publishers"
+_ANSWERS = (
+    *(f"/v1/{name}" for name in (CHAT, RESPONSES, MESSAGES)),
+    f"{_GEMINI_MODEL}:{{method:generateContent|streamGenerateContent}}",
+    r"/openai/deployments/{model:[^/]+}/chat/completions",
+    r"/openai{version:(/v1)?}/{wire:chat/completions|responses}",
+    "/anthropic/v1/messages",
+    "/backend-api/codex/responses",
+    r"/model/{model:.+}/{method:invoke|invoke-with-response-stream}",
+    f"{_VERTEX}/anthropic/models/{{model:[^:]+}}:{{method:rawPredict|streamRawPredict}}",
+    f"{_VERTEX}/google/models/{{model:[^:]+}}:{{method:generateContent|streamGenerateContent}}",
+)
 
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -127,13 +143,13 @@ class Upstream:
     async def __aenter__(self) -> Upstream:
         app = web.Application(client_max_size=256 * 1024 * 1024, middlewares=[self._record])
         app.router.add_head("/", self._greet)
-        for name in (CHAT, RESPONSES, MESSAGES):
-            app.router.add_post(f"/v1/{name}", self._answer)
+        app.router.add_post(f"{_VERTEX}/anthropic/models/count-tokens:rawPredict", self._count)
+        for path in _ANSWERS:
+            app.router.add_post(path, self._answer)
         app.router.add_post("/v1/responses/compact", self._compact)
         app.router.add_post("/v1/responses/input_tokens", self._count)
         app.router.add_post("/v1/messages/count_tokens", self._count)
         app.router.add_post(f"{_GEMINI_MODEL}:countTokens", self._count)
-        app.router.add_post(f"{_GEMINI_MODEL}:{{method:generateContent|streamGenerateContent}}", self._answer)
         app.router.add_get("/{version:v1|v1beta|v1alpha}/models", self._list_models)
         app.router.add_get("/{version:v1|v1beta|v1alpha}/models/{model:.+}", self._list_models)
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
@@ -227,6 +243,8 @@ class Upstream:
         unknown = sorted(self._unknown & body.keys())
         if unknown:
             return _refused(refusal(CHAT, f"Unrecognized request argument supplied: {unknown[0]}"))
+        if words := cloud_refusal(request.path, request.query, body, received.headers):
+            return web.json_response({"message": words}, status=400)
         refused = self._refusal(wire, received)
         if refused is not None:
             in_stream = wire == RESPONSES and body.get("stream") and self.rules.overflow_in_stream
@@ -283,7 +301,7 @@ class Upstream:
                 return web.Response()
             case RawAnswer():
                 return await _send(request, iter(step.pieces), step.content_type)
-            case UpstreamAnswer() if not _is_streamed(received):
+            case UpstreamAnswer() if not received.is_streamed:
                 answer = self._as_told(step, wire, body, received.headers)
                 return web.json_response(_body(answer, wire, body), dumps=as_json)
             case UpstreamAnswer():
@@ -295,7 +313,8 @@ class Upstream:
         return await self._stream(step, request, events)
 
     async def _stream(self, step: StreamedAnswer, request: web.Request, events: Iterator[Event]) -> web.StreamResponse:
-        response = await _started(request, "text/event-stream")
+        encode = _encode_frame if _current.get().is_framed else _encode_event
+        response = await _started(request, STREAM_TYPE if _current.get().is_framed else "text/event-stream")
         await asyncio.sleep(step.first_delay)
         pause = step.event_delay or self._event_delay
         for count, event in enumerate(events):
@@ -311,9 +330,9 @@ class Upstream:
                     await response.write(step.keep_alive)
                     await asyncio.sleep(0.005)
             if count == step.error_after:
-                await response.write(_encode_event(step.error, step))
+                await response.write(encode(step.error, step))
                 break
-            for piece in _chunks(_encode_event(event, step), step.chunk_bytes):
+            for piece in _chunks(encode(event, step), step.chunk_bytes):
                 await response.write(piece)
         await response.write_eof()
         return response
@@ -338,12 +357,6 @@ def _asks_for_compaction(wire: str, body: Mapping[str, Any]) -> bool:
     if wire == MESSAGES:
         return isinstance(body.get("compaction"), dict)
     return wire == RESPONSES and any(item.get("type") == "compaction_trigger" for item in listed_messages(body))
-
-
-def _is_streamed(received: ReceivedRequest) -> bool:
-    if received.wire == GEMINI:
-        return received.path.endswith(":streamGenerateContent")
-    return bool(received.body.get("stream"))
 
 
 def _refused(refused: ProviderRefusal) -> web.Response:
@@ -398,6 +411,10 @@ def _encode_event(event: Event, how: StreamedAnswer) -> bytes:
         lines.append(f"event: {name}")
     lines.append(f"data: {value if isinstance(value, str) else as_json(value)}")
     return (how.line_end.join(lines) + how.line_end * 2).encode()
+
+
+def _encode_frame(event: Event, how: StreamedAnswer) -> bytes:  # noqa: ARG001
+    return event_frame(as_json(event[1]).encode()).encode()
 
 
 def _chunks(text: bytes, size: int | None) -> Iterator[bytes]:

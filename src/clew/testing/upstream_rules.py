@@ -398,3 +398,22 @@ def _missing_signature(body: Mapping[str, Any]) -> str | None:
 def _says(content: Mapping[str, Any]) -> bool:
     parts = content.get("parts")
     return isinstance(parts, list) and any(isinstance(part, dict) and "text" in part for part in parts)
+
+
+def cloud_refusal(path: str, query: Mapping[str, str], body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+    """What a cloud says of a request that its paths do not take; empty where it takes it."""
+    if path.startswith("/openai/") and not path.startswith("/openai/v1/") and not query.get("api-version"):
+        return "Missing required query parameter: api-version"
+    if path.startswith("/model/"):
+        if not isinstance(body.get("anthropic_version"), str):
+            return "anthropic_version: Field required"
+        if extra := sorted({"model", "stream"} & body.keys()):
+            return f"{extra[0]}: Extra inputs are not permitted"
+        signed = headers.get("authorization", "")
+        return "" if signed.startswith(("Bearer ", "AWS4-HMAC-SHA256 ")) else "Missing Authentication Token"
+    if path.lower().endswith("rawpredict"):
+        is_count = path.endswith("count-tokens:rawPredict")
+        if not isinstance(body.get("anthropic_version"), str) and not is_count:
+            return "anthropic_version: Field required"
+        return "model: Extra inputs are not permitted" if "model" in body and not is_count else ""
+    return ""

@@ -87,10 +87,22 @@ class ReceivedRequest:
     @property
     def wire(self) -> str:
         """The wire of a call of the model: chat/completions, responses, messages or gemini; "" for anything else."""
-        if ":" in self.path and self.path.rpartition(":")[2] in ("generateContent", "streamGenerateContent"):
+        if self.path.rpartition(":")[2] in ("generateContent", "streamGenerateContent"):
             return GEMINI
-        name = self.path.removeprefix("/v1/")
-        return name if name in (CHAT, RESPONSES, MESSAGES) else ""
+        if self.path.endswith((":rawPredict", ":streamRawPredict", "/invoke", "/invoke-with-response-stream")):
+            return "" if self.path.endswith("/count-tokens:rawPredict") else MESSAGES
+        return next((name for name in (CHAT, RESPONSES, MESSAGES) if self.path.endswith(f"/{name}")), "")
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether its reply is a stream in Amazon's binary frames."""
+        return self.path.endswith("/invoke-with-response-stream")
+
+    @property
+    def is_streamed(self) -> bool:
+        if self.wire == GEMINI or self.is_framed:
+            return self.is_framed or self.path.endswith(":streamGenerateContent")
+        return bool(self.body.get("stream"))
 
     @property
     def asks_for_handoff(self) -> bool:
