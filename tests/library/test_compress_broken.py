@@ -103,7 +103,7 @@ def test_a_call_without_a_result_gets_a_stub_in_a_folded_conversation() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "index"),
-    [("just text", 5), (None, 5), ({"content": "no role"}, 5), ({"role": "robot", "content": "x"}, 5), (["a"], 5)],
+    [("just text", 5), (None, 5), ({"content": "no role"}, 5), ({"role": 7, "content": "x"}, 5), (["a"], 5)],
 )
 def test_what_no_repair_can_save_is_refused_by_its_index(wrong: Any, index: int) -> None:
     messages = [*rounds(1), user("x"), wrong, *rounds(25, 10)]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from clew.errors import InvalidArgument
-from clew.messages import CACHE_MARKER, Message, Part, as_sequence, plain_message
+from clew.messages import CACHE_MARKER, Message, Part, as_sequence, plain_message, refuse_unusable
 
 Ttl: TypeAlias = Literal["5m", "1h"]
 TTLS = get_args(Ttl)
@@ -21,7 +21,7 @@ WHOLE_MESSAGE = 1 << 30
 than any index, because such a marker comes after every part."""
 
 # Anthropic refuses a marker on these. They are cached with what follows them.
-UNMARKABLE_TYPES = frozenset({"thinking", "redacted_thinking"})
+UNMARKABLE_TYPES = ("thinking", "redacted_thinking")
 
 MOST_BREAKPOINTS = 4
 NEWEST_MARKED = 3
@@ -84,6 +84,8 @@ def _read_objects(messages: list[Any], indexes: Iterable[int]) -> dict[int, tupl
             if read is not came:
                 objects[index] = (came, read)
                 messages[index] = read
+        if "role" in messages[index] or "type" not in messages[index]:
+            refuse_unusable(messages[index], index)
     return objects
 
 

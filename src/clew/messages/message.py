@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, NotRequired, Required, TypeAlias, TypedDict
 
+from clew.errors import InvalidMessage
+
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 DialectName: TypeAlias = Literal["openai_chat", "responses", "anthropic", "gemini"]
 
@@ -52,6 +54,20 @@ MAX_DEPTH = 100
 """Deeper than any message is. A value inside itself is deeper."""
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+OLD_TOOL_ROLE = "function"
+
+
+def refuse_unusable(message: Any, index: int) -> None:
+    """Refuse what is no message, at whichever door it is given: no dict, or one without a role. A role may be null."""
+    if not isinstance(message, dict):
+        kind = type(message).__name__
+        raise InvalidMessage(index, f"it is of type {kind}, not a dict", "Pass dicts, for example model_dump() of it")
+    remedy = f"Give it one of {', '.join(sorted(ROLES))}"
+    if "role" not in message:
+        raise InvalidMessage(index, "it has no role", remedy)
+    role = message["role"]
+    if role is not None and not isinstance(role, str):
+        raise InvalidMessage(index, f"its role {role!r:.80} is no text", remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +133,12 @@ def text_of(message: Message) -> str:
 
 
 def calls_of(message: Message) -> Sequence[ToolCall]:
-    """The tool calls of an assistant message; empty for every other."""
-    return message.get("tool_calls") or ()
+    """The tool calls of an assistant message; empty for every other, and for calls that are no dicts."""
+    calls: Any = message.get("tool_calls") or ()
+    for call in calls if isinstance(calls, list) else ():
+        if not isinstance(call, dict):
+            return [one for one in calls if isinstance(one, dict)]
+    return calls if isinstance(calls, list) else ()
 
 
 def reasoning_of(message: Message) -> list[Part]:
@@ -143,7 +163,8 @@ def arguments_of_call(call: ToolCall) -> dict[str, Any]:
     raw: Any = call
     if not raw.get("function") and isinstance(raw.get("custom"), Mapping):
         return {"input": raw["custom"].get("input", "")}
-    arguments = (raw.get("function") or {}).get("arguments")
+    function = raw.get("function")
+    arguments = function.get("arguments") if isinstance(function, Mapping) else None
     if isinstance(arguments, Mapping):
         return dict(arguments)
     if not isinstance(arguments, str) or not arguments.strip():
@@ -266,16 +287,16 @@ def tool_groups(messages: Sequence[Message]) -> list[range]:
     for index, message in enumerate(messages):
         role = message.get("role")
         if role == "tool":
-            start = callers.get(message.get("tool_call_id", ""))
+            start = callers.get(str(message.get("tool_call_id", "")))
             if start is not None:
                 while starts[-1] > start:
                     del starts[-1], stops[-1]
                 stops[-1] = index + 1
-        elif role == "assistant" and (calls := message.get("tool_calls")):
+        elif role == "assistant" and (calls := calls_of(message)):
             starts.append(index)
             stops.append(index + 1)
             for call in calls:
-                callers[call.get("id", "")] = index
+                callers[str(call.get("id", ""))] = index
     return list(map(range, starts, stops))
 
 
@@ -289,7 +310,7 @@ def safe_cuts(messages: Sequence[Message]) -> list[int]:
     for index, message in enumerate(messages):
         role = message.get("role")
         if role == "tool":
-            start = callers.get(message.get("tool_call_id", ""))
+            start = callers.get(str(message.get("tool_call_id", "")))
             while start is not None and cuts[-1] > start:
                 cuts.pop()
             continue
@@ -298,8 +319,8 @@ def safe_cuts(messages: Sequence[Message]) -> list[int]:
             continue
         if index == 0 or not _is_only_reasoning(messages[index - 1]):
             cuts.append(index)
-        for call in message.get("tool_calls") or ():
-            callers[call.get("id", "")] = index
+        for call in calls_of(message):
+            callers[str(call.get("id", ""))] = index
     if not cuts or cuts[0] != 0:
         cuts.insert(0, 0)
     if messages:

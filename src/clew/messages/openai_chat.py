@@ -19,6 +19,7 @@ from clew.messages.message import (
     as_parts,
     name_of_call,
     reasoning_of,
+    refuse_unusable,
     text_of,
 )
 from clew.messages.parts import RESPONSES_ITEM, encode_part, text_of_part
@@ -26,7 +27,10 @@ from clew.messages.repair import as_json_object
 
 
 def read(items: Sequence[Any]) -> ParsedMessages:
-    """The messages of the wire, as the same objects."""
+    """The messages of the wire, as the same objects; `InvalidMessage` for an item that is none."""
+    for index, item in enumerate(items):
+        if type(item) is not dict or type(item.get("role")) is not str:
+            refuse_unusable(item, index)
     return ParsedMessages(messages=list(items))
 
 

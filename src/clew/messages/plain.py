@@ -8,6 +8,7 @@ else is refused by its place.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
@@ -91,6 +92,10 @@ def plain_message(message: Any, index: int) -> Any:
         raise InvalidMessage(index, error.problem, error.remedy) from None
     except _TooDeep:
         read = message
+        try:
+            json.dumps(message, default=str)
+        except (ValueError, RecursionError):
+            raise InvalidMessage(index, "it holds itself, or is nested too deeply", "Pass a flatter value") from None
     if not isinstance(read, dict):
         kind = type(message).__name__
         remedy = 'Pass a dict, for example {"role": "user", "content": ...}, or an object of an SDK'

@@ -11,8 +11,17 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from clew.errors import InvalidArgument, InvalidMessage
-from clew.messages.message import NO_RESULT, ROLES, UNREADABLE, Message, Repair, is_stub, join_contents
+from clew.errors import InvalidArgument
+from clew.messages.message import (
+    NO_RESULT,
+    OLD_TOOL_ROLE,
+    UNREADABLE,
+    Message,
+    Repair,
+    is_stub,
+    join_contents,
+    refuse_unusable,
+)
 from clew.messages.validity import (
     is_encodable_inside,
     is_json_object,
@@ -23,7 +32,6 @@ from clew.messages.validity import (
 )
 
 _SHORTEST_CUT = 100
-_OLD_TOOL_ROLE = "function"
 
 ReportRepair: TypeAlias = Callable[[str, str], None]
 """Called with a problem and its remedy."""
@@ -76,7 +84,7 @@ def repair(
 
 def repaired_message(message: Any, index: int, repairs: list[Repair]) -> Message:
     """The message, valid; the same object where nothing was wrong with it."""
-    _refuse_unusable(message, index)
+    refuse_unusable(message, index)
     if is_valid_message(message):
         return message  # type: ignore[no-any-return]
     result: dict[str, Any] = dict(message)
@@ -87,22 +95,13 @@ def repaired_message(message: Any, index: int, repairs: list[Repair]) -> Message
     if not is_encodable_inside(result):
         result = replace_lone_surrogates_inside(result)
         report("half of a surrogate pair in a text", "replaced by U+FFFD, or joined with its other half")
+    if not result["role"]:
+        result["role"] = "user"
+        report("no role", 'read as "user"')
     _repair_old_calls(result, index, report)
     _repair_calls(result, index, report)
     _repair_content(result, report)
     return result  # type: ignore[return-value]
-
-
-def _refuse_unusable(message: Any, index: int) -> None:
-    if not isinstance(message, dict):
-        kind = type(message).__name__
-        raise InvalidMessage(index, f"it is of type {kind}, not a dict", "Pass dicts, for example model_dump() of it")
-    allowed = ", ".join(sorted(ROLES))
-    if "role" not in message:
-        raise InvalidMessage(index, "it has no role", f"Give it one of {allowed}")
-    role = message["role"]
-    if not isinstance(role, str) or (role not in ROLES and role != _OLD_TOOL_ROLE):
-        raise InvalidMessage(index, f"its role {role!r:.80} is unknown", f"Use one of {allowed}")
 
 
 def _repair_content(message: dict[str, Any], report: ReportRepair) -> None:
@@ -153,7 +152,7 @@ def _repair_calls(message: dict[str, Any], index: int, report: ReportRepair) -> 
 
 def _repair_old_calls(message: dict[str, Any], index: int, report: ReportRepair) -> None:
     """The format from before parallel calls, which has no ids: a result belongs to the call before it."""
-    if message["role"] == _OLD_TOOL_ROLE:
+    if message["role"] == OLD_TOOL_ROLE:
         message["role"] = "tool"
         report("the old role 'function'", "role is 'tool'")
     if message.get("function_call") is not None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence, Set
 from typing import Any, cast
 
-from clew.messages.message import ROLES, Message
+from clew.messages.message import OLD_TOOL_ROLE, ROLES, Message
 
 _INSTEAD_OF_CONTENT = ("reasoning", "reasoning_content", "reasoning_details", "refusal", "audio")
 
@@ -88,7 +88,8 @@ def _ids_of_usual_calls(calls: Any) -> set[str] | None:
 def is_valid_message(message: Any, limit: int = sys.maxsize) -> bool:
     """Whether one message, looked at alone, is valid."""
     role = message.get("role")
-    if type(role) is not str or role not in ROLES:
+    # Servers have roles of their own, which are kept; `function` is the old name of `tool`.
+    if type(role) is not str or role in ("", OLD_TOOL_ROLE):
         return False
     content = message.get("content")
     if type(content) is str:

@@ -21,6 +21,7 @@ from clew.messages import (
     plain_message,
     plain_messages,
     read_conversation,
+    refuse_unusable,
 )
 from clew.store.base import NewMessage
 from clew.store.database import (
@@ -73,8 +74,8 @@ def _plain_to_store(message: Any, index: int) -> Any:
         is_same = read is message.message and items is message.items
         return message if is_same else replace(message, message=read, items=items)
     read = message if is_plain(message) else plain_message(message, index)
-    if "role" not in read and "type" not in read:
-        raise InvalidMessage(index, "it has neither a role nor a type", 'Give it a role, such as "user"')
+    if "role" in read or "type" not in read:  # an item of Responses has a type instead
+        refuse_unusable(read, index)
     return read
 
 

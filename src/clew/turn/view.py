@@ -188,8 +188,8 @@ class ConversationView:
             start -= 1
         if start == 0:
             return len(self.messages)
-        waiting = {call["id"] for call in calls_of(self.messages[start - 1])}
-        answered = {message.get("tool_call_id") for message in self.messages[start:]}
+        waiting = {str(call.get("id")) for call in calls_of(self.messages[start - 1])}
+        answered = {str(message.get("tool_call_id")) for message in self.messages[start:]}
         return start - 1 if waiting - answered else len(self.messages)
 
     def compactable(self, *, is_settled: bool = False) -> View:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from clew.messages import Message, calls_of, text_of
+from clew.messages import Message, calls_of, name_of_call, text_of
 
 CHUNK_CHARS = 6_000
 OVERLAP_CHARS = 200
@@ -57,8 +57,9 @@ def searchable_text(message: Message) -> str:
     if not (calls := calls_of(message)):
         return normalized_text(pieces[0])
     for call in calls:
-        function: Mapping[str, Any] = call.get("function", {})
-        pieces.append(f"{function.get('name', '')} {'; '.join(_argument_texts(function.get('arguments')))}")
+        function: Any = call.get("function")
+        arguments = function.get("arguments") if isinstance(function, Mapping) else None
+        pieces.append(f"{name_of_call(call)} {'; '.join(_argument_texts(arguments))}")
     return normalized_text("\n".join(piece for piece in pieces if piece))
 
 
