@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from clew.events import CompactionStarted
+from clew.testing.gateway import GatewayFlow
+from clew.testing.upstream import StreamedAnswer, UpstreamAnswer, UpstreamFault
 from tests.gateway.test_model_handoffs import (
     HANDOFF,
     WINDOW,
@@ -19,10 +23,6 @@ from tests.gateway.test_model_handoffs import (
     written_by,
 )
 from tests.gateway.test_tool_sessions import CLIENTS
-
-from clew.events import CompactionStarted
-from clew.testing.gateway import GatewayFlow
-from clew.testing.upstream import StreamedAnswer, UpstreamAnswer, UpstreamFault
 
 PRICED = "claude-sonnet-4-5"
 MARKED: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}

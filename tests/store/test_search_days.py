@@ -1,4 +1,4 @@
-"""Days in questions, and days that a message speaks of."""
+"""Days in questions."""
 
 from __future__ import annotations
 
@@ -8,34 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.store.search.days import day_of, days_asked_for, days_told, micros_of_day
+from clew.store.search.days import day_of, days_named, micros_of_day
 from clew.store.search.words import case_folded
 
 WEDNESDAY = date(2023, 5, 10).toordinal()
-
-
-@pytest.mark.parametrize(
-    ("text", "first", "last"),
-    [
-        ("we went yesterday", "2023-05-09", "2023-05-09"),
-        ("the day before yesterday it rained", "2023-05-08", "2023-05-08"),
-        ("i called her this morning", "2023-05-10", "2023-05-10"),
-        ("three days ago", "2023-05-07", "2023-05-07"),
-        ("a week ago", "2023-04-30", "2023-05-06"),
-        ("a couple of weeks ago", "2023-04-23", "2023-04-29"),
-        ("last week", "2023-05-01", "2023-05-07"),
-        ("last weekend", "2023-05-05", "2023-05-07"),
-        ("last friday", "2023-05-05", "2023-05-05"),
-        ("on wednesday", "2023-05-03", "2023-05-03"),
-        ("last month", "2023-04-01", "2023-04-30"),
-        ("next month", "2023-06-01", "2023-06-30"),
-        ("on 3 may", "2023-05-03", "2023-05-03"),
-        ("may 3rd, 2022", "2022-05-03", "2022-05-03"),
-    ],
-)
-def test_a_message_speaks_of_days_seen_from_its_own(text: str, first: str, last: str) -> None:
-    (days,) = days_told(text, WEDNESDAY)
-    assert (str(date.fromordinal(days.first)), str(date.fromordinal(days.last))) == (first, last)
 
 
 @pytest.mark.parametrize(
@@ -45,20 +21,19 @@ def test_a_message_speaks_of_days_seen_from_its_own(text: str, first: str, last:
         ("where was he on may 7, 2023", "2023-05-07", "2023-05-07"),
         ("what happened in may 2022?", "2022-05-01", "2022-05-31"),
         ("what happened on 2023-02-28?", "2023-02-28", "2023-02-28"),
-        ("what did we do in april?", "2023-04-01", "2023-04-30"),
-        ("what did we do in june?", "2022-06-01", "2022-06-30"),
+        ("what did we do on 20 june?", "2022-06-20", "2022-06-20"),
         ("what did we do yesterday?", "2023-05-09", "2023-05-09"),
     ],
 )
 def test_a_question_names_days(query: str, first: str, last: str) -> None:
-    days, _ = days_asked_for(query, WEDNESDAY)
+    days, _ = days_named(query, WEDNESDAY)
     assert days is not None
     assert (str(date.fromordinal(days.first)), str(date.fromordinal(days.last))) == (first, last)
 
 
 @pytest.mark.parametrize("query", ["may i go?", "what is in march.py?", "version 3.10", "12 of 30"])
 def test_other_words_are_no_days(query: str) -> None:
-    assert days_asked_for(query, WEDNESDAY)[0] is None
+    assert days_named(query, WEDNESDAY)[0] is None
 
 
 WORDS = (
@@ -70,9 +45,9 @@ WORDS = (
 def test_no_text_and_no_time_is_a_mistake(words: list[str], at: int) -> None:
     day = day_of(at)
     text = case_folded(" ".join(words))
-    assert all(days.first <= days.last for days in days_told(text, day))
-    days, where = days_asked_for(text, day)
+    days, where = days_named(text, day)
     assert (days is None) == (len(where) == 0)
+    assert days is None or days.first <= days.last
 
 
 @given(st.integers(694_000, 803_000))

@@ -72,7 +72,9 @@ from clew.store.search.base import (
     SnippetSizes,
 )
 from clew.store.search.encoder import installed_embedder
+from clew.store.search.ranking import excerpts_around
 from clew.store.search.vectors import Embedder
+from clew.store.search.words import call_text
 from clew.store.sessions import NewSession
 from clew.store.sqlite import MEMORY, Flush, OnStatement, open_sqlite
 from clew.store.state import NewOutput
@@ -182,6 +184,8 @@ __all__ = [
     "ViewItem",
     "ViewOutline",
     "WrittenMessage",
+    "call_text",
+    "excerpts_around",
     "export_in_shape",
     "history_rows",
     "installed_embedder",

@@ -35,6 +35,8 @@ class SearchDocument:
     stop: int
     text: str
     id: int = 0
+    chars: int = 0
+    """Of the whole text that it is a part of."""
 
 
 # A tuple, because clauses of phrases are hashed all through a search.
@@ -101,16 +103,20 @@ class SearchScope:
 
 @dataclass(frozen=True, slots=True)
 class SnippetSizes:
-    """About how many characters the snippets of a page have."""
+    """About how many characters the hits of a page show."""
 
     best: int
-    """Of the first few hits."""
+    """Of the first few hits, in all of their excerpts."""
     later: int | None = None
     """Of the others, where not as many."""
     seen: Container[int] = ()
     """Numbers of messages that are in view: they are no first hits."""
     seen_in: int | None = None
     """The conversation of these messages."""
+    whole: int = 0
+    """A text of at most so many is shown whole."""
+    excerpts: int = 1
+    """At most so many of a longer text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,12 @@ class SearchHit:
     ref: str
     """The id of an output; for other kinds an id inside this database."""
     title: str | None
+    chars: int = 0
+    """Of the whole text."""
+    excerpts: tuple[Snippet, ...] = ()
+    """The snippet and other parts with words of the query, in the order of the text."""
+    copies: tuple[int, ...] = ()
+    """The numbers of other messages of the conversation with nearly the same text around the words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from clew.store.database import Steps, WordIndex, fetch_all, fetch_number
 from clew.store.search.base import Candidates, Clause, IndexQuery, Phrase, SearchFilters
-from clew.store.search.days import FARTHEST_DAYS, RELATIVE_WORDS, micros_of_day
+from clew.store.search.days import TOLD_WITHIN, micros_of_day
 from clew.store.search.index import BY_NAME, filter_conditions
-from clew.store.search.query import ParsedQuery, QueryTerm, Speaker, with_related
+from clew.store.search.query import ParsedQuery, QueryTerm, Speaker
 from clew.store.search.ranking import DAY_WEIGHT, rarity
 
 # Per term the newest documents are candidates; the best of them, by the index alone, are read and ranked.
@@ -25,7 +25,6 @@ _SHARE_NAMED = 0.75
 _DAYS_READ_WHOLE = 3
 _READ_OF_DAYS = 40
 _EVERYWHERE = SearchFilters()
-_RELATIVE: Clause = tuple(Phrase((word,)) for word in RELATIVE_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,6 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
     votes: dict[int, float] = {}
     for term in terms:
         _vote(votes, found[term].docs, rarities[term] * term.weight)
-    is_plenty = False
     for clauses in _combinations(terms, rarities):
         together = yield from index.look_up(IndexQuery(clauses, filters, _PER_COMBINATION))
         # A document found only here counts for all of these terms; one found before gets a little more.
@@ -65,14 +63,7 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
             votes[doc] = max(votes.get(doc, 0.0) + 0.01, gain + 0.01)
         if len(together.docs) == _PER_COMBINATION:
             # Fewer terms cannot give better candidates than these.
-            is_plenty = True
             break
-    if parsed.is_question and not is_plenty:
-        parsed = with_related(parsed)
-        for _, others in parsed.related:
-            beside = yield from index.look_up(IndexQuery((others.any_of,), filters, _PER_COMBINATION))
-            rarities[others] = rarity(beside.estimate, total)
-            _vote(votes, beside.docs, rarities[others] * others.weight)
     for pair in parsed.neighbours:
         beside = yield from index.look_up(IndexQuery(((pair,),), filters, _PER_COMBINATION))
         _vote(votes, beside.docs, 1.0)
@@ -208,26 +199,17 @@ def _vote(votes: dict[int, float], docs: Iterable[int], weight: float) -> None:
 
 
 def _from_days(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[dict[int, float]]:
-    """Documents of the days that a query names, with its words, and documents that may speak of these days later.
-
-    What was said soon after them counts for more: of a whole month not everything can be read.
-    """
+    """Documents of the days that a query names, and of the few behind them; those with its words first."""
     assert parsed.days is not None
     first, last = parsed.days.first, parsed.days.last
     any_term = tuple(phrase for term in parsed.terms for phrase in term.any_of)
     found: dict[int, float] = {}
-    for words, until, weight in (
-        (any_term, last + 1, DAY_WEIGHT),
-        (_RELATIVE, last + 3, DAY_WEIGHT),
-        (_RELATIVE, last + FARTHEST_DAYS, DAY_WEIGHT / 2),
-    ):
-        ids = yield from _ids_between(filters, micros_of_day(first), micros_of_day(until + 1))
-        if ids is not None and words:
-            look_up = IndexQuery((words,), filters, _PER_COMBINATION, ids)
-            for doc in (yield from index.look_up(look_up)).docs:
-                found.setdefault(doc, weight)
+    ids = yield from _ids_between(filters, micros_of_day(first), micros_of_day(last + TOLD_WITHIN + 1))
+    if ids is not None and any_term:
+        for doc in (yield from index.look_up(IndexQuery((any_term,), filters, _PER_COMBINATION, ids))).docs:
+            found[doc] = DAY_WEIGHT
     if last - first < _DAYS_READ_WHOLE:
-        for doc in (yield from _written_between(filters, micros_of_day(first), micros_of_day(last + 1))):
+        for doc in (yield from _written_between(filters, micros_of_day(first), micros_of_day(last + TOLD_WITHIN + 1))):
             found.setdefault(doc, DAY_WEIGHT / 2)
     return found
 

@@ -71,7 +71,7 @@ def documents_where(kind: DocKind, condition: str, *params: Any) -> Steps[list[t
 def documents_of(origin: DocumentOrigin, text: str) -> Iterator[SearchDocument]:
     """A text as documents of bounded length; none for an empty text."""
     for start, stop in chunks_of(text):
-        yield SearchDocument(origin, start, stop, text[start:stop])
+        yield SearchDocument(origin, start, stop, text[start:stop], chars=len(text))
 
 
 def system_documents(text: int) -> Steps[list[SearchDocument]]:

@@ -36,6 +36,8 @@ _RARE = 0.9
 _ALIKE = 0.8
 _TURNS_ALIKE = 0.6
 """From this share of equal words on, two documents are alike."""
+_SAME = 0.95
+"""From this share on, messages of one conversation are one hit."""
 _REPEATED = 0.6
 _LOOKED_AT = 4
 _COMPARED_CHARS = 400
@@ -55,6 +57,10 @@ class RankedDocument:
     """The id of the document; 0 for a neighbour, which the index was not asked for."""
     begins: int = 0
     """Where the passage begins that is like the question, for a document that was found by its meaning."""
+    others: tuple[RankedDocument, ...] = ()
+    """The next best parts of the same text."""
+    copies: tuple[int, ...] = ()
+    """The numbers of messages that are nearly the same, and are shown by their numbers alone."""
 
     @property
     def turn(self) -> Place | None:
@@ -118,8 +124,8 @@ def first_page(
     if len(ranked) == 1 and ranked[0].result.found:
         return list(ranked)
     page = _spread(ranked, limit)
-    shown = {id(it) for it in page}
-    rest = [it for it in ranked if id(it) not in shown]
+    shown = {(it.doc.origin.kind, it.doc.origin.ref) for it in page}
+    rest = [it for it in ranked if (it.doc.origin.kind, it.doc.origin.ref) not in shown]
     held = {term for document in page for term in document.result.found}
     with_rare_terms: list[RankedDocument] = []
     weights = {term: rarity * term.weight for term, rarity in rarities.items()}
@@ -149,10 +155,17 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
         score, number, compared = heappop(waiting)
         document = ranked[number]
         words = bits.of(number, document)
-        repeated = sum(
-            (words & others).bit_count() >= alike * max(words.bit_count(), others.bit_count(), 1)
-            for others, alike in shown[compared:]
-        )
+        repeated = 0
+        same: int | None = None
+        for at, (others, alike) in enumerate(shown[compared:], compared):
+            shared = (words & others).bit_count() / max(words.bit_count(), others.bit_count(), 1)
+            repeated += shared >= alike
+            if shared >= _SAME and _is_of_one_conversation(document, chosen[at]):
+                same = at
+        if same is not None:
+            kept = chosen[same]
+            chosen[same] = replace(kept, copies=(*kept.copies, document.doc.origin.seq or 0))
+            continue
         if repeated:
             heappush(waiting, (score * _REPEATED**repeated, number, len(chosen)))
             continue
@@ -163,6 +176,12 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
         chosen.append(document)
         shown.append((words, _ALIKE if document.place is None else _TURNS_ALIKE))
     return chosen
+
+
+def _is_of_one_conversation(one: RankedDocument, other: RankedDocument) -> bool:
+    """Whether both are messages of the same conversation, by the same side."""
+    a, b = one.doc.origin, other.doc.origin
+    return a.kind == b.kind == "message" and a.conversation == b.conversation and a.role == b.role
 
 
 class _WordBits(dict[str, int]):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from clew.store.search.base import Clause, Phrase
-from clew.store.search.days import DayRange, days_asked_for
+from clew.store.search.days import DayRange, days_named
 from clew.store.search.forms import forms_of
-from clew.store.search.related import related_to
 from clew.store.search.words import (
     case_folded,
     is_stop_word,
@@ -27,14 +26,15 @@ from clew.store.search.words import (
 
 Role: TypeAlias = Literal["user", "assistant"]
 TermKind: TypeAlias = Literal["word", "name", "phrase", "run"]
-RELATED_WEIGHT = 0.4
-MOST_TERMS = 12
+MOST_TERMS = 24
 MOST_MATCHES = 32
 _QUERY_CHARS = 2_000
+_SENTENCE_WORDS, _STOP_WORDS = 9, 3
+"""A query of so many words, so many of them like `the`, is a sentence that asks for something, with or without "?"."""
 _piece = re.compile(r'"([^"]*)"|“([^”]*)”|(\S+)')
 _PHRASE_WORDS = 24
 _PART_WEIGHT = 0.6
-_item_number = re.compile(r"[(]?\d[.):]")
+_item_label = re.compile(r"[(]?[\da-z][.):]+")
 # The name of a file behind its folders, without its ending.
 _file = re.compile(r"[/\\]([^/\\]+?)(?:\.[a-z]{1,5})?\W*$")
 _lower_run = re.compile("[a-z0-9]+")
@@ -55,6 +55,11 @@ _OF_ASSISTANT = re.compile(
     r"|\bremind me\b|\b(?:our|last|previous|earlier) (?:\w+ )?(?:chat|conversation|discussion|exchange)\b"
     r"|你(?:说|提|推荐|建议)"
 )
+# As those speak who come back to a conversation of others: an agent that looks for what a person asked it.
+_NAMES_USER = re.compile(
+    r"\bthe (?:user|person|human|customer)(?:['’]s)?\b|\b(?:user|person) (?:asked|said|wants?|wanted)\b"
+)
+
 _name = re.compile(r"[A-Z][a-z]+\b(?!\w*[A-Z])")
 _NAME_CHARS = 60
 # Mel's, don't, they're: what stands behind the apostrophe is no word to look for.
@@ -105,8 +110,6 @@ class ParsedQuery:
     """Whose turns answer it: who asks for "my" things told them, who asks for what "you suggested" was told."""
     names: tuple[str, ...] = ()
     """Words that are written like names, in the order in which they stand."""
-    related: tuple[tuple[QueryTerm, QueryTerm], ...] = ()
-    """Words of nearly the same meaning as a term: the term, and a term of the others."""
 
 
 def parse_query(text: str, today: int | None = None) -> ParsedQuery:
@@ -115,7 +118,7 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
     pieces = _pieces_of(text)
     days, is_question = None, _is_question(text, pieces)
     if is_question and today is not None:
-        days, at = days_asked_for(case_folded(text), today)
+        days, at = days_named(case_folded(text), today)
         # The words of a date are seldom those of the message; they would find other dates.
         pieces = (_pieces_of(f"{text[: at.start]} {text[at.stop :]}") if days else []) or pieces
     plain = [(written, words[0]) for quoted, written, words in pieces if not quoted and len(words) == 1]
@@ -148,22 +151,25 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
 
 def _says_nothing(written: str, word: str) -> bool:
     """Whether it is a word like `the`, or the number of an item in a list."""
-    return is_stop_word(word) or _item_number.fullmatch(written) is not None
+    return is_stop_word(word) or _item_label.fullmatch(written) is not None
 
 
 def may_ask(text: str) -> bool:
     """Whether a query may be a question; a look that is cheap, and right wherever it says no."""
-    return "?" in text or _asks_first.match(text) is not None or _asks_unspaced(text)
+    is_long = text.count(" ") + 1 >= _SENTENCE_WORDS
+    return is_long or "?" in text or _asks_first.match(text) is not None or _asks_unspaced(text)
 
 
 def _told_by(folded: str) -> Speaker | None:
     if _OF_ASSISTANT.search(folded):
         return Speaker("assistant")
-    return Speaker("user") if _OF_USER.search(folded) else None
+    return Speaker("user") if _OF_USER.search(folded) or _NAMES_USER.search(folded) else None
 
 
 def _is_question(text: str, pieces: list[tuple[bool, str, list[str]]]) -> bool:
     is_sentence = len(pieces) > 1 and not any(quoted for quoted, _, _ in pieces)
+    if is_sentence and len(pieces) >= _SENTENCE_WORDS and sum(is_stop_word(it[2][0]) for it in pieces) >= _STOP_WORDS:
+        return True
     return (is_sentence and (text.rstrip().endswith("?") or pieces[0][2][0] in _ASKING)) or _asks_unspaced(text)
 
 
@@ -381,10 +387,3 @@ def _shared_start(words: Collection[str]) -> str:
     while length < len(low) and low[length] == high[length]:
         length += 1
     return low[:length]
-
-
-def with_related(query: ParsedQuery) -> ParsedQuery:
-    """A question with the words that are related to its own."""
-    found = ((term, related_to(term.any_of[0].words[0])) for term in query.terms if term.kind == "word")
-    pairs = tuple((term, QueryTerm("word", others, RELATED_WEIGHT)) for term, others in found if others)
-    return replace(query, related=pairs)

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from clew.store.search.base import Snippet
-from clew.store.search.days import FARTHEST_DAYS, DayRange, day_of, days_told
-from clew.store.search.query import FoldedText, ParsedQuery, QueryTerm, TermMatch
-from clew.store.search.words import case_folded
+from clew.store.search.base import SearchDocument, Snippet
+from clew.store.search.days import TOLD_WITHIN, DayRange, day_of
+from clew.store.search.query import FoldedText, ParsedQuery, QueryTerm, TermMatch, parse_query
 
 SNIPPET_CHARS = 320
 # Its first character is one of a set: the rest is tried only where such a one stands.
@@ -20,7 +19,19 @@ _end_of_sentence = re.compile(
     r"[.!?…。！？｡\n](?:(?<=[.!?…])[.!?…]*[\"'”’)\]]*(?=\s)|(?<=[。！？｡])[。！？｡]*[」』”’）]*|(?<=\n))"
 )
 
-_OF_QUESTIONS = (1.2, 0.5)
+# Between two values of JSON, or two cells of a row.
+_value_border = re.compile(r"""[,;|}\]](?=\s*["'{\[|]|\s)""")
+_word_border = re.compile(r"\s")
+_BORDERS = (_end_of_sentence, _value_border, _word_border)
+_LONGEST_VALUE = 300
+"""A run without a space, such as an address, is not broken where it is at most so long."""
+_FIRST_PART, _LATER_PART = 66, 17
+"""Of three excerpts, in percent of their characters."""
+_LEAST_EXCERPT = 0.25
+_SHOWN_ALREADY = 0.3
+"""A further excerpt has at least this share of the weight of the first; a term that was shown counts this much."""
+
+_OF_QUESTIONS = (1.2, 0.75)
 _OF_WORDS = (0.8, 0.3)
 """How soon more of a word counts no more, and how much the length of a text does. What people answer is short; a line
 of code stands in long results, and its fillers stand there often."""
@@ -28,16 +39,11 @@ USUAL_CHARS = 2_000
 USUAL_TURN_CHARS = 1_000
 """People write short turns; next to long replies with the same words they would not be seen."""
 DAY_WEIGHT = 4.0
-"""What it counts that a text speaks of the days that a query names; as much as a word in one of fifty documents."""
-_LONGEST_TOLD = 31
-_WRITTEN_THEN = 0.5
-"""A text that was written on such a day, and speaks of none, counts this much of it."""
+"""What it counts that a text was written on a day that a query names; as much as a word in one of fifty documents."""
 _OTHER_FORM = 0.7
-_LONGEST_RELATED = 2_000
-"""In a longer text some related word stands anyway."""
 _NEIGHBOURS = 0.6
 _CLOSENESS = 0.25
-_NEAR_CHARS = 160
+_NEAR_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +65,6 @@ def score_text(
     """Score a text by the terms it has, how many of all, how often, and how close together."""
     folded = FoldedText(text)
     found = {term: matches for term in query.terms if (matches := folded.matches(term))}
-    if len(text) <= _LONGEST_RELATED:
-        for term, others in query.related:
-            if term not in found and (matches := folded.matches(others)):
-                found[others] = matches
     if not found:
         return TextScore(0.0, found)
     total = held = relevance = 0.0
@@ -76,24 +78,22 @@ def score_text(
         relevance += weight * _bm25(matches, saturation, norm)
     total = total or 1.0
     held = min(total, held)
-    score = relevance * (0.3 + 0.7 * (held / total) ** 2)
+    # In a long listing every word stands somewhere; in an answer they stand together.
+    near = min(held, _nearby_weight(found, rarities))
+    score = relevance * (0.3 + 0.7 * ((held + near) / (2 * total)) ** 2)
     score += held * _NEIGHBOURS * _neighbours(folded, query.terms, found)
-    score += held * _CLOSENESS * _closeness(list(found.values()))
+    score += near * _CLOSENESS
     return TextScore(score, found)
 
 
-def score_days(text: str, at: int, asked: DayRange | None) -> float:
-    """What it counts that a text, written at a certain time, speaks of the days that were asked for."""
+def score_days(at: int, asked: DayRange | None) -> float:
+    """What it counts that a text was written on the days that were asked for, or soon after."""
     if asked is None:
         return 0.0
-    day = day_of(at)
-    if not asked.first - 1 <= day <= asked.last + FARTHEST_DAYS:
-        return 0.0
-    if any(
-        days.overlaps(asked) for days in days_told(case_folded(text), day) if days.last - days.first <= _LONGEST_TOLD
-    ):
-        return DAY_WEIGHT
-    return DAY_WEIGHT * _WRITTEN_THEN if asked.first <= day <= asked.last else 0.0
+    behind = day_of(at) - asked.last
+    if behind <= 0:
+        return DAY_WEIGHT if day_of(at) >= asked.first else 0.0
+    return DAY_WEIGHT * max(0.0, 1 - behind / (TOLD_WITHIN + 1))
 
 
 def _bm25(matches: Sequence[TermMatch], saturation: float, norm: float) -> float:
@@ -117,40 +117,99 @@ def _neighbours(
     return beside / (len(terms) - 1)
 
 
-def _closeness(groups: Sequence[Sequence[TermMatch]]) -> float:
-    """How close together different terms are: 1 where all are within a line or two, 0 where no two are."""
-    if len(groups) < 2:
-        return 0.0
-    marks = sorted((match.start, number) for number, matches in enumerate(groups) for match in matches)
-    best, low = 1, 0
-    within: dict[int, int] = {}
+def _nearby_weight(found: Mapping[QueryTerm, Sequence[TermMatch]], rarities: Mapping[QueryTerm, float]) -> float:
+    """The most weight of different terms that stand within a few lines of each other."""
+    weights = [rarities[term] * term.weight for term in found]
+    marks = sorted((match.start, number) for number, matches in enumerate(found.values()) for match in matches)
+    best = held = 0.0
+    low = 0
+    within = [0] * len(weights)
     for start, number in marks:
-        within[number] = within.get(number, 0) + 1
+        held += 0.0 if within[number] else weights[number]
+        within[number] += 1
         while marks[low][0] < start - _NEAR_CHARS:
             gone = marks[low][1]
             within[gone] -= 1
-            if not within[gone]:
-                del within[gone]
+            held -= 0.0 if within[gone] else weights[gone]
             low += 1
-        best = max(best, len(within))
-    return (best - 1) / (len(groups) - 1)
+        best = max(best, held)
+    return best
+
+
+def cut_excerpts(
+    text: str,
+    terms: Sequence[tuple[float, Sequence[TermMatch]]],
+    chars: int,
+    most: int,
+    doc: SearchDocument | None = None,
+) -> list[Snippet]:
+    """At most so many parts of a document's text with about `chars` characters in all, the best first.
+
+    `terms` has the weight and the matches of each term. A second part is cut for terms that the first does not show.
+    """
+    marked = sorted(((match, number) for number, (_, matches) in enumerate(terms) for match in matches), key=_start)
+    weights = [weight for weight, _ in terms]
+    matches = [match for match, _ in marked]
+    if most == 1 or len(text) <= chars:
+        return [cut_snippet(text, matches, chars, doc, [(number, weights[number]) for _, number in marked])]
+    cut: list[Snippet] = []
+    shown: list[tuple[int, int]] = []
+    least = 0.0
+    while marked and len(cut) < most:
+        span, weight = _best_span([match for match, _ in marked], [(n, weights[n]) for _, n in marked], chars // 2)
+        if weight < least:
+            break
+        least = least or weight * _LEAST_EXCERPT
+        # An answer is mostly beside the words that ask for it: the first part is the long one.
+        start, stop = _extended(text, span, chars * _FIRST_PART // 100 if not cut else chars * _LATER_PART // 100)
+        if not any(start < high and stop > low for low, high in shown):
+            shown.append((start, stop))
+            cut.append(_snippet(text, start, stop, matches, doc))
+        for number in {number for match, number in marked if start <= match.start < stop}:
+            weights[number] *= _SHOWN_ALREADY
+        marked = [(match, number) for match, number in marked if not start <= match.start < stop]
+    return cut or [cut_snippet(text, (), chars, doc)]
+
+
+def excerpts_around(text: str, words: str, chars: int, most: int, *, only_found: bool = False) -> list[range]:
+    """Where a text has some words: at most so many ranges with about `chars` characters in all, in order.
+
+    Where it has none of the words, its beginning; with `only_found` nothing.
+    """
+    folded = FoldedText(text)
+    found = [(term, matches) for term in parse_query(words).terms if (matches := folded.matches(term))]
+    if not found and only_found:
+        return []
+    # How rare a word is elsewhere is not known here: long words and those that are here less often say more.
+    weights = [(term.weight * len(term.any_of[0].words[0]) / len(matches), matches) for term, matches in found]
+    cut = cut_excerpts(text, weights, chars, most)
+    return [range(it.start, it.start + len(it.text)) for it in sorted(cut, key=lambda it: it.start)]
 
 
 def cut_snippet(
     text: str,
     matches: Sequence[TermMatch],
     chars: int = SNIPPET_CHARS,
-    offset: int = 0,
+    doc: SearchDocument | None = None,
     terms: Sequence[tuple[int, float]] = (),
 ) -> Snippet:
-    """About `chars` characters of a text around its most important matches, in whole sentences or lines if possible.
+    """About `chars` characters of a text around its most important matches, in whole lines or sentences if possible.
 
     `terms` has for each match the number and weight of its term; by default a match weighs as much as it is long.
+    `doc` is the document of the text: where in a longer one it is.
     """
     weights = terms or [(number, match.stop - match.start) for number, match in enumerate(matches)]
-    low, high = (matches[0].start, matches[0].stop) if len(matches) == 1 else (0, 0)
-    if len(matches) > 1:
-        low, high = _best_span(matches, weights, chars * 2 // 3)
+    span = _best_span(matches, weights, chars * 2 // 3)[0] if matches else (0, 0)
+    return _snippet(text, *_extended(text, span, chars), matches, doc)
+
+
+def _start(marked: tuple[TermMatch, int]) -> int:
+    return marked[0].start
+
+
+def _extended(text: str, span: tuple[int, int], chars: int) -> tuple[int, int]:
+    """A range of about `chars` characters around a span that breaks no line, sentence or value, if possible."""
+    low, high = span
     spare = max(0, chars - (high - low)) // 2
     start = _sentence_start(text, low, spare)
     stop = _sentence_stop(text, high, max(chars - (high - start), spare))
@@ -158,14 +217,19 @@ def cut_snippet(
         start += 1
     while stop > start and text[stop - 1].isspace():
         stop -= 1
-    marks = tuple(
-        (match.start - start, match.stop - start) for match in matches if match.start >= start and match.stop <= stop
-    )
-    return Snippet(text[start:stop], _merged(marks), offset + start, start == 0, stop == len(text))
+    return start, stop
 
 
-def _best_span(matches: Sequence[TermMatch], weights: Sequence[tuple[int, float]], width: int) -> tuple[int, int]:
-    """The range of at most `width` characters whose terms, each counted once, weigh most."""
+def _snippet(text: str, start: int, stop: int, matches: Sequence[TermMatch], doc: SearchDocument | None) -> Snippet:
+    marks = [(it.start - start, it.stop - start) for it in matches if it.start >= start and it.stop <= stop]
+    offset, chars = (doc.start, doc.chars) if doc else (0, len(text))
+    return Snippet(text[start:stop], _merged(marks), offset + start, offset + start == 0, offset + stop == chars)
+
+
+def _best_span(
+    matches: Sequence[TermMatch], weights: Sequence[tuple[int, float]], width: int
+) -> tuple[tuple[int, int], float]:
+    """The range of at most `width` characters whose terms, each counted once, weigh most; and their weight."""
     best, chosen, low, held = -1.0, (matches[0].start, matches[0].stop), 0, 0.0
     within: Counter[int] = Counter()
     for match, (term, weight) in zip(matches, weights, strict=True):
@@ -181,35 +245,31 @@ def _best_span(matches: Sequence[TermMatch], weights: Sequence[tuple[int, float]
             low += 1
         if held > best + 1e-9:
             best, chosen = held, (matches[low].start, match.stop)
-    return chosen
+    return chosen, best
 
 
 def _sentence_start(text: str, index: int, spare: int) -> int:
-    """The start of the sentence around an index, else of a word, at most `spare` characters before it."""
+    """The start of a line or sentence at most `spare` characters before an index; else of a value, else of a word."""
     floor = max(0, index - spare)
     if floor == 0:
         return 0
-    ends = [match.end() for match in _end_of_sentence.finditer(text, floor, index)]
-    if ends:
-        return ends[0]
-    for start in range(floor, index):
-        if text[start - 1].isspace():
-            return start
-    return floor
+    for border in _BORDERS:
+        if (found := border.search(text, floor, index)) is not None:
+            return found.end()
+    return max(text.rfind(" ", max(0, floor - _LONGEST_VALUE), floor) + 1, floor - _LONGEST_VALUE)
 
 
 def _sentence_stop(text: str, index: int, spare: int) -> int:
-    """The end of the last sentence within `spare` characters after an index, else of a word."""
+    """The end of the last line or sentence at most `spare` characters behind an index; else of a value or a word."""
     ceiling = min(len(text), index + spare)
     if ceiling == len(text):
         return ceiling
-    ends = [match.end() for match in _end_of_sentence.finditer(text, index, ceiling)]
-    if ends:
-        return ends[-1]
-    for stop in range(ceiling, index, -1):
-        if text[stop].isspace():
-            return stop
-    return ceiling
+    for border in _BORDERS:
+        ends = [match.end() for match in border.finditer(text, index, ceiling)]
+        if ends:
+            return ends[-1]
+    end = _word_border.search(text, ceiling, ceiling + _LONGEST_VALUE)
+    return end.start() if end else min(len(text), ceiling + _LONGEST_VALUE)
 
 
 def _merged(marks: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -37,6 +37,7 @@ from clew.store.search.ranking import (
     USUAL_CHARS,
     USUAL_TURN_CHARS,
     TextScore,
+    cut_excerpts,
     cut_snippet,
     score_days,
     score_text,
@@ -54,6 +55,8 @@ from clew.store.search.vectors import (
 _READ = 60
 _SHOWN_WELL = 6
 """So many hits have long snippets, where later ones are asked to be shorter."""
+_OTHER_PART = 0.5
+"""Another part of the same text is shown too from this share of the best one's score on."""
 _LONGEST_NEIGHBOUR = 8_000
 """Of its JSON, in chars: a longer message is not read for standing beside a hit."""
 
@@ -158,13 +161,17 @@ def search_readable_rows(
 
 def _read_and_score(found: FoundCandidates) -> Steps[list[RankedDocument]]:
     """Documents with their texts and scores, the best first, each row once."""
-    best: dict[tuple[str, int], RankedDocument] = {}
+    of_rows: dict[tuple[str, int], list[RankedDocument]] = {}
     for number, doc in (yield from _read(found.docs, found.filters)):
         scored = _scored(doc, found.query, found.rarities)
-        key = (doc.origin.kind, doc.origin.ref)
-        if scored.score > 0 and (key not in best or scored.score > best[key].score):
-            best[key] = RankedDocument(doc, scored, scored.score, number)
-    return sorted(best.values(), key=lambda it: (-round(it.score, 9), -it.id))
+        if scored.score > 0:
+            key = (doc.origin.kind, doc.origin.ref)
+            of_rows.setdefault(key, []).append(RankedDocument(doc, scored, scored.score, number))
+    best: list[RankedDocument] = []
+    for parts in of_rows.values():
+        parts.sort(key=lambda it: (-round(it.score, 9), -it.id))
+        best.append(replace(parts[0], others=tuple(parts[1:])) if len(parts) > 1 else parts[0])
+    return sorted(best, key=lambda it: (-round(it.score, 9), -it.id))
 
 
 def _fused_page(
@@ -204,7 +211,7 @@ def _read(docs: Sequence[int], filters: SearchFilters) -> Steps[list[tuple[int, 
 def _scored(doc: SearchDocument, parsed: ParsedQuery, rarities: Mapping[QueryTerm, float]) -> TextScore:
     is_turn = doc.origin.kind == "message" and doc.origin.role in ("user", "assistant")
     scored = score_text(doc.text, parsed, rarities, USUAL_TURN_CHARS if is_turn else USUAL_CHARS)
-    of_days = score_days(doc.text, doc.origin.at, parsed.days) if doc.origin.kind == "message" else 0.0
+    of_days = score_days(doc.origin.at, parsed.days) if doc.origin.kind == "message" else 0.0
     return TextScore(scored.score + of_days, scored.found) if of_days else scored
 
 
@@ -255,11 +262,12 @@ def _hits(
         is_later = is_seen or well_shown == _SHOWN_WELL
         well_shown += not is_later
         chars = sizes.later if is_later and sizes.later is not None else sizes.best
+        snippet, *more = _excerpts(document, rarities, replace(sizes, best=chars))
         hits.append(
             SearchHit(
                 kind=it.kind,
                 score=document.score,
-                snippet=_snippet(document, rarities, chars),
+                snippet=snippet,
                 session=name,
                 conversation=it.conversation,
                 seq=it.seq,
@@ -268,6 +276,9 @@ def _hits(
                 at=as_datetime(it.at),
                 ref=of_outputs[it.ref][0] if it.kind == "output" else str(it.ref),
                 title=title,
+                chars=document.doc.chars,
+                excerpts=tuple(sorted((snippet, *more), key=lambda it: it.start)),
+                copies=document.copies,
             )
         )
     return hits
@@ -282,20 +293,21 @@ def _rows_by_id(table: str, columns: str, ids: Sequence[int | None]) -> Steps[di
     return {row[0]: row[1:] for row in read}
 
 
-def _snippet(ranked: RankedDocument, rarities: Mapping[QueryTerm, float], chars: int) -> Snippet:
-    marked = sorted(
-        (
-            (match, (number, rarities[term] * term.weight))
-            for number, (term, matches) in enumerate(ranked.result.found.items())
-            for match in matches
-        ),
-        key=lambda it: it[0].start,
-    )
-    matches, terms = [it[0] for it in marked], [it[1] for it in marked]
-    if not matches and ranked.begins:
-        snippet = cut_snippet(ranked.doc.text[ranked.begins :], (), chars, ranked.doc.start + ranked.begins)
-        return replace(snippet, is_start=False)
-    return cut_snippet(ranked.doc.text, matches, chars, ranked.doc.start, terms)
+def _excerpts(ranked: RankedDocument, rarities: Mapping[QueryTerm, float], sizes: SnippetSizes) -> list[Snippet]:
+    """What is shown of a hit, the best part first."""
+    doc = ranked.doc
+    if not ranked.result.found and ranked.begins:
+        snippet = cut_snippet(doc.text[ranked.begins :], (), sizes.best)
+        return [replace(snippet, start=doc.start + ranked.begins, is_start=False)]
+    is_whole = doc.chars == len(doc.text) <= sizes.whole
+    terms = [(rarities[term] * term.weight, matches) for term, matches in ranked.result.found.items()]
+    found = cut_excerpts(doc.text, terms, max(sizes.best, doc.chars) if is_whole else sizes.best, sizes.excerpts, doc)
+    for other in ranked.others if sizes.excerpts > 1 else ():
+        if len(found) == sizes.excerpts or other.score < _OTHER_PART * ranked.score:
+            break
+        of_other = [(rarities[term] * term.weight, matches) for term, matches in other.result.found.items()]
+        found += cut_excerpts(other.doc.text, of_other, sizes.best // sizes.excerpts, 1, other.doc)
+    return found
 
 
 def _filters(scope: SearchScope) -> Steps[SearchFilters]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from clew.messages import Message, calls_of, name_of_call, text_of
+from clew.messages import Message, ToolCall, calls_of, name_of_call, text_of
 
 CHUNK_CHARS = 6_000
 OVERLAP_CHARS = 200
@@ -56,11 +56,15 @@ def searchable_text(message: Message) -> str:
     pieces = [text_of(message)]
     if not (calls := calls_of(message)):
         return normalized_text(pieces[0])
-    for call in calls:
-        function: Any = call.get("function")
-        arguments = function.get("arguments") if isinstance(function, Mapping) else None
-        pieces.append(f"{name_of_call(call)} {'; '.join(_argument_texts(arguments))}")
+    pieces += map(call_text, calls)
     return normalized_text("\n".join(piece for piece in pieces if piece))
+
+
+def call_text(call: ToolCall) -> str:
+    """A call as text: the name of its tool, and its arguments without JSON escapes."""
+    function: Any = call.get("function")
+    arguments = function.get("arguments") if isinstance(function, Mapping) else None
+    return f"{name_of_call(call)} {'; '.join(_argument_texts(arguments))}"
 
 
 def normalized_text(text: str) -> str:

@@ -1,0 +1,379 @@
+"""Recall: search a store and open messages by number, for every door (terminal, agent, MCP, library, hosting API).
+
+`search_history` gives a page of hits that show what they found; `open_messages` gives messages word for word, or the
+part of a long one around some words. A call and its result name each other. Both return values; a door renders them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from clew.errors import InvalidArgument
+from clew.messages import Message, ToolCall, calls_of, images_of, text_of
+from clew.store import (
+    SearchCoverage,
+    SearchHit,
+    SearchScope,
+    SnippetSizes,
+    Store,
+    StoredMessage,
+    call_text,
+    excerpts_around,
+)
+
+SHORT_CHARS = 1_500
+"""A message of at most so many characters is shown whole."""
+PAGE_CHARS = 12_000
+"""About how much a page shows, some 3,500 tokens."""
+HITS_PER_PAGE = 10
+_HIT_CHARS = 1_200
+_LATER_CHARS = 500
+_EXCERPTS = 3
+_LINE_CHARS = 160
+_PREVIEW_CHARS = 400
+"""Of the other side of a call that the words did not find: the call in a line, more of the result."""
+_LOOKED_AT = 3
+"""So many times as many hits are asked for: calls and results become one, and results of recall are left out."""
+_NEAR = 24
+"""A result is looked for among so many messages behind its call."""
+_PARTNERS = 3
+_NUMBERS = re.compile(r"m?(\d{1,12})(?:@(\d{1,12})|\s*(?:-|–|to|\.\.)\s*m?(\d{1,12}))?")
+_NEWEST = re.compile(r"-(\d{1,6})")
+# The names under which clients show Clew's own tools, and the commands of a shell that do the same.
+_OWN_TOOL = re.compile(r"recall|state|lcm_\w+|(?:.*[_.:/-])?clew[_.:/-]+\w+")
+_OWN_COMMAND = re.compile(r"\s*clew\s+(?:search|open|mcp)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class CallLink:
+    """The other side of a tool call: the result of a call, or the call of a result."""
+
+    number: int | None
+    """Of the other message; None for a call without a result."""
+    call: str
+    """The call in a line: its tool and its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedMessage:
+    """A message, and which parts of its text are shown."""
+
+    number: int
+    role: str
+    tool: str | None
+    at: datetime
+    text: str
+    """The whole text: what it says, then its calls with their arguments decoded."""
+    parts: tuple[range, ...]
+    """The ranges of the text that are shown, in order."""
+    results: tuple[CallLink, ...] = ()
+    """For a message with calls: the result of each."""
+    call: CallLink | None = None
+    """For a result: what was called, and by which message."""
+    message: Message = field(default_factory=lambda: Message(role="user"), repr=False)
+
+    @property
+    def is_whole(self) -> bool:
+        return sum(map(len, self.parts)) == len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedPage:
+    """The messages of a page."""
+
+    session: str
+    count: int
+    """Of all messages of the conversation."""
+    messages: tuple[OpenedMessage, ...]
+    next: str = ""
+    """What to open to read on; empty at the end."""
+    missing: str = ""
+    """Words that none of the messages has."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A hit, with the other side of its call: they are one."""
+
+    hit: SearchHit
+    results: tuple[CallLink, ...] = ()
+    call: CallLink | None = None
+    partners: tuple[SearchHit, ...] = ()
+    """Other sides of the call that were found by the words too."""
+    preview: str = ""
+    """Of the first result that was not: its part that fits the words best."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The messages that this hit shows something of."""
+        shown = [self.hit.seq, *(it.seq for it in self.partners), *self.hit.copies]
+        shown += [self.call.number] if self.call else []
+        shown += [it.number for it in self.results[:1]] if self.preview else []
+        return tuple(dict.fromkeys(number for number in shown if number is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPage:
+    """The best hits; `searched` says how much was looked through where there are none."""
+
+    query: str
+    hits: tuple[FoundMessage, ...]
+    has_more: bool = False
+    searched: SearchCoverage | None = None
+    hidden: int = 0
+    """Hits that were left out because the caller sees them already."""
+
+
+async def search_history(
+    store: Store,
+    query: str,
+    scope: SearchScope,
+    *,
+    limit: int = HITS_PER_PAGE,
+    page: int = 1,
+    is_seen: Callable[[SearchHit], bool] = lambda _: False,
+    sizes: SnippetSizes | None = None,
+) -> FoundPage:
+    """A page of the best hits for any of the words: a call and its result once, no result of Clew's own recall."""
+    sizes = sizes or SnippetSizes(_HIT_CHARS, _LATER_CHARS, whole=SHORT_CHARS, excerpts=_EXCERPTS)
+    wanted = limit * page
+    found = await store.search(query, scope, limit=wanted * _LOOKED_AT, snippet_chars=sizes)
+    chosen: list[FoundMessage] = []
+    at: dict[tuple[int | None, int], int] = {}
+    hidden = 0
+    for hit in found.hits:
+        if is_seen(hit):
+            hidden += 1
+            continue
+        one = await _linked_hit(store, hit, query) if hit.kind == "message" else FoundMessage(hit)
+        if one is None:
+            continue
+        others = [it.number for it in (*one.results, one.call) if it is not None and it.number is not None]
+        known = next((at[hit.conversation, it] for it in others if (hit.conversation, it) in at), None)
+        if known is not None:
+            kept = chosen[known]
+            if len(kept.partners) < _PARTNERS:
+                chosen[known] = replace(kept, partners=(*kept.partners, hit), preview="")
+            continue
+        if len(chosen) > wanted:
+            break
+        if hit.seq is not None:
+            at[hit.conversation, hit.seq] = len(chosen)
+        chosen.append(one)
+    hits = chosen[wanted - limit : wanted]
+    return FoundPage(query, tuple(hits), len(chosen) > wanted, found.searched, hidden)
+
+
+async def _linked_hit(store: Store, hit: SearchHit, query: str) -> FoundMessage | None:
+    """A message that was found with the other side of its call; None for one of Clew's own recall."""
+    if hit.seq is None or hit.session is None or hit.role not in ("assistant", "tool"):
+        return FoundMessage(hit)
+    rows = await store.messages(hit.session, max(0, hit.seq - _NEAR), hit.seq + _NEAR + 1, keep_damaged=True)
+    own = next((row for row in rows if row.seq == hit.seq), None)
+    links = CallLinks(rows)
+    if own is None or links.is_own_recall(own):
+        return None
+    results, call = links.results.get(hit.seq, ()), links.calls.get(hit.seq)
+    behind = next((row for row in rows if results and row.seq == results[0].number), None)
+    preview = ""
+    if behind is not None:
+        text = message_text(behind.message)
+        preview = " … ".join(text[part.start : part.stop] for part in excerpts_around(text, query, _PREVIEW_CHARS, 1))
+    return FoundMessage(hit, tuple(results), call, preview=preview)
+
+
+async def open_messages(
+    store: Store, session: str, wanted: str, *, words: str = "", chars: int = SHORT_CHARS, owner: str | None = None
+) -> OpenedPage:
+    """Messages of the conversation of a session by number.
+
+    `wanted` is m12, m12-m20, several of them with commas, -20 for the newest 20, or m12@3000: from that character on.
+    Of a message with more than `chars` characters the parts around `words` are shown, or without them its beginning.
+    """
+    tip = await store.get_compression_tip(session, owner=owner)
+    count = (await store.view(tip, owner=owner, keep_damaged=True)).next_seq
+    opened: list[OpenedMessage] = []
+    room = max(PAGE_CHARS, chars)
+    asked = _places(wanted, count)
+    for at, (first, stop, offset) in enumerate(asked):
+        low = max(0, first - _NEAR)
+        rows = await store.messages(tip, low, stop + _NEAR, owner=owner, keep_damaged=True)
+        links = CallLinks(rows)
+        for row in rows[first - low : stop - low]:
+            message = _opened(row, links, words, min(chars, room), offset)
+            shown = sum(map(len, message.parts))
+            if opened and shown > room:
+                rest = [f"m{row.seq}" if row.seq + 1 == stop else f"m{row.seq}-m{stop - 1}"]
+                rest += [_range_text(*it) for it in asked[at + 1 :]]
+                return OpenedPage(tip, count, tuple(opened), ",".join(rest), _missing(words, opened))
+            opened.append(message)
+            room -= shown
+    last = opened[-1]
+    end = last.parts[-1].stop if last.parts else 0
+    reads_on = len(opened) == 1 and not words and end < len(last.text)
+    return OpenedPage(tip, count, tuple(opened), f"m{last.number}@{end}" if reads_on else "", _missing(words, opened))
+
+
+def _opened(row: StoredMessage, links: CallLinks, words: str, chars: int, offset: int) -> OpenedMessage:
+    text = message_text(row.message)
+    parts: Sequence[range] = [range(min(offset, len(text)), min(len(text), offset + chars))]
+    if words and not offset and len(text) > chars:
+        parts = excerpts_around(text, words, chars, _EXCERPTS)
+    return OpenedMessage(
+        row.seq,
+        row.message["role"],
+        row.tool,
+        row.at,
+        text,
+        tuple(parts),
+        tuple(links.results.get(row.seq, ())),
+        links.calls.get(row.seq),
+        row.message,
+    )
+
+
+def _missing(words: str, opened: Sequence[OpenedMessage]) -> str:
+    """The words, where no message has any of them."""
+    return words if words and not any(excerpts_around(it.text, words, 1, 1, only_found=True) for it in opened) else ""
+
+
+def _places(wanted: str, count: int) -> list[tuple[int, int, int]]:
+    """The messages that a text names: from, to (not included), and from which character on."""
+    asked: list[tuple[int, int, int]] = []
+    if (newest := _NEWEST.fullmatch(wanted.strip())) is not None and count:
+        return [(max(0, count - int(newest[1])), count, 0)]
+    for piece in filter(None, (it.strip() for it in wanted.split(","))):
+        if (found := _NUMBERS.fullmatch(piece)) is None:
+            raise InvalidArgument(f"{piece!r:.60} names no message; give m12, m12-m20, m12,m40 or m12@3000")
+        first, last = int(found[1]), int(found[3] or found[1])
+        if not first <= last or first >= count:
+            there = f"it has m0 to m{count - 1}" if count else "it has no messages"
+            raise InvalidArgument(f"there is no message {piece} in this conversation; {there}")
+        asked.append((first, min(last + 1, count), int(found[2] or 0)))
+    if not asked:
+        raise InvalidArgument("name the message to open: m12, m12-m20, or -20 for the newest 20")
+    return asked
+
+
+def is_message_name(text: str) -> bool:
+    """Whether a text is nothing but the name of messages, such as m12 or m12-m20."""
+    pieces = [it.strip() for it in text.split(",")]
+    return all(it.startswith("m") and _NUMBERS.fullmatch(it) is not None for it in pieces)
+
+
+def _range_text(first: int, stop: int, offset: int) -> str:
+    return f"m{first}-m{stop - 1}" if stop - first > 1 else f"m{first}@{offset}" if offset else f"m{first}"
+
+
+class CallLinks:
+    """Which result belongs to which call, in some messages that follow each other."""
+
+    def __init__(self, rows: Sequence[StoredMessage]) -> None:
+        self.results: dict[int, list[CallLink]] = {}
+        """By the number of a message with calls: the result of each."""
+        self.calls: dict[int, CallLink] = {}
+        """By the number of a result: its call."""
+        self._names: dict[int, str] = {}
+        waiting: list[tuple[str, int, int]] = []
+        for row in rows:
+            for at, call in enumerate(calls_of(row.message)):
+                self.results.setdefault(row.seq, []).append(CallLink(None, call_line(call)))
+                waiting.append((str(call.get("id") or ""), row.seq, at))
+            if row.message["role"] == "tool" and waiting:
+                self._answer(row, waiting)
+
+    def _answer(self, row: StoredMessage, waiting: list[tuple[str, int, int]]) -> None:
+        """Give a result to its call: the newest with its id, or without an id the oldest that has none."""
+        id = str(row.message.get("tool_call_id") or "")
+        same = [it for it in waiting if it[0] == id]
+        if not same:
+            return
+        # Ids that are used twice in one message go in order; those of an older message are not meant any more.
+        newest = max(it[1] for it in same)
+        chosen = next(it for it in same if it[1] == newest)
+        waiting.remove(chosen)
+        _, number, at = chosen
+        line = self.results[number][at].call
+        self.results[number][at] = CallLink(row.seq, line)
+        self.calls[row.seq] = CallLink(number, line)
+
+    def is_own_recall(self, row: StoredMessage) -> bool:
+        """Whether a message is nothing but a call of Clew's own recall, or its result."""
+        if row.message["role"] == "tool":
+            line = self.calls[row.seq].call if row.seq in self.calls else row.tool or ""
+            return _is_own(line) or _is_own(row.tool or "")
+        lines = [link.call for link in self.results.get(row.seq, ())]
+        return bool(lines) and not text_of(row.message).strip() and all(map(_is_own, lines))
+
+
+def _is_own(line: str) -> bool:
+    name, _, arguments = line.partition(" ")
+    is_command = _OWN_COMMAND.match(arguments.partition(": ")[2]) is not None
+    return _OWN_TOOL.fullmatch(name) is not None or is_command
+
+
+def call_line(call: ToolCall, chars: int = _LINE_CHARS) -> str:
+    """A call in a line: its tool and its arguments, shortened."""
+    line = " ".join(call_text(call)[: 2 * chars].split())
+    return line if len(line) <= chars else f"{line[: chars - 1]}…"
+
+
+def message_text(message: Message) -> str:
+    """A message as text: what it says, then each call with its arguments decoded, then a line for each picture."""
+    pieces = [text_of(message), *map(call_text, calls_of(message)), *("[picture]" for _ in images_of(message))]
+    return "\n".join(piece for piece in pieces if piece)
+
+
+# -- rendering ---------------------------------------------------------------------------------------------------------
+
+
+def opened_label(message: OpenedMessage) -> str:
+    """Which message it is, and the other side of its calls: `m12 assistant 2026-03-01 02:13, result: m13`."""
+    tool = f" {message.tool}" if message.tool else ""
+    told = [f"m{message.number} {message.role}{tool}", f"{message.at:%Y-%m-%d %H:%M}"]
+    if message.call is not None:
+        told.append(f"result of m{message.call.number}: {message.call.call}")
+    if len(message.results) == 1:
+        told.append("no result" if message.results[0].number is None else f"result: m{message.results[0].number}")
+    elif message.results:
+        told.append(f"results: {', '.join('none' if it.number is None else f'm{it.number}' for it in message.results)}")
+    return ", ".join(told)
+
+
+def position_of(part: range, chars: int) -> str:
+    """Where a part is in its text; empty for the whole."""
+    return "" if len(part) == chars else f"chars {part.start:,} to {part.stop:,} of {chars:,}"
+
+
+def found_label(found: FoundMessage) -> str:
+    """Which message a hit is, and the other side of its call."""
+    hit = found.hit
+    what = {"output": f"output {hit.ref}", "summary": "handoff"}.get(hit.kind) or f"m{hit.seq} {hit.role}"
+    told = [f"{what} {hit.tool}" if hit.tool else what]
+    if found.call is not None:
+        told.append(f"result of m{found.call.number}: {found.call.call}")
+    if found.results:
+        told.append("result: " + ", ".join("none" if it.number is None else f"m{it.number}" for it in found.results))
+    if hit.copies:
+        told.append("nearly the same: " + ", ".join(f"m{number}" for number in sorted(hit.copies)))
+    return ", ".join(told)
+
+
+def found_texts(found: FoundMessage) -> list[tuple[str, str]]:
+    """What a hit shows: each text with the name of its message where it is not the hit's own."""
+    texts = [("", hit_text(found.hit))]
+    texts += [(f"m{it.seq}", hit_text(it)) for it in found.partners]
+    if found.preview and found.results:
+        texts.append((f"m{found.results[0].number}", found.preview))
+    return texts
+
+
+def hit_text(hit: SearchHit) -> str:
+    """The excerpts of a hit, with marks where text is left out."""
+    pieces = []
+    for it in hit.excerpts or (hit.snippet,):
+        pieces.append(f"{'' if it.is_start else '… '}{it.text}{'' if it.is_end else ' …'}")
+    return "\n".join(pieces)
