@@ -19,7 +19,7 @@ Dollars are those of the price table for the model, output and summaries include
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from _prefix_cache import Blocks, PrefixCache
@@ -30,7 +30,7 @@ from clew.engines import Compaction, ContextCompressor, budgets_for
 from clew.gateway.savings import MUST_FOLD, handoff_pays, is_time_to_prepare, pays_back
 from clew.messages import Message
 from clew.testing import user
-from clew.turn import HANDOFF_SHARE, ModelTarget
+from clew.turn import HANDOFF_SHARE
 from clew.usage import CanonicalUsage
 from hermes_side import HermesSide, load_hermes
 from money import (
@@ -38,6 +38,7 @@ from money import (
     INSTRUCTION,
     MODEL,
     PRICED_AS,
+    TARGET,
     ClewPolicy,
     HermesPolicy,
     NoCompaction,
@@ -51,7 +52,6 @@ from money import (
 HYGIENE_SHARE = 0.85
 LEAST_CALLS = 2
 ANSWER_SECONDS = 40.0
-TARGET = ModelTarget(None, MODEL, host_name=PRICED_AS)
 COLUMNS = (
     "sessions", "count", "window", "way", "calls", "refused", "folds", "hits %", "summaries $", "cost $", "of direct %",
 )  # fmt: skip
@@ -84,14 +84,17 @@ class ModelPolicy(GatewayPolicy):
         self._prepared: tuple[float, int, Compaction] | None = None
         """When it is there, how many messages it was made from, and what it makes of them."""
 
-    def replayed(self, history: Sequence[Message], pace: float) -> list[CanonicalUsage]:
-        """The usage of each call of a session."""
+    def replayed(self, history: Sequence[Message], times: Callable[[int], float]) -> list[CanonicalUsage]:
+        """The usage of each call of a session; `times` gives the second at which the message at a place was there."""
         blocks, cache = self._blocks, PrefixCache(self._blocks, FIXED_TOKENS)
         view, usages = list[Message](), list[CanonicalUsage]()
         tokens, new = FIXED_TOKENS, list[Message]()
-        for message in history:
+        for place, message in enumerate(history):
+            if message["role"] == "user" and view:
+                self._engine.observe(new)
+                view, new = self.idled(cache, view, times(place - 1), times(place)), []
             if message["role"] == "assistant" and view:
-                now = len(usages) * pace
+                now = times(place - 1)
                 self._engine.observe(new)
                 view, new = self._folded(view, tokens, now), []
                 usages.append(with_output(cache.send(view, now), blocks.tokens([message])))
@@ -104,6 +107,11 @@ class ModelPolicy(GatewayPolicy):
             new.append(message)
             tokens = FIXED_TOKENS + blocks.tokens(view)
         return usages
+
+    def idled(self, cache: PrefixCache, view: list[Message], last: float, now: float) -> list[Message]:
+        """The view after a pause of the person."""
+        del cache, last, now
+        return view
 
     def _ask(self, cache: PrefixCache, view: list[Message], tokens: int, now: float) -> None:
         done = asyncio.run(self._engine.compress(list(view), current_tokens=tokens))
@@ -164,7 +172,7 @@ def compared(
         policy, asking = GatewayPolicy(window, blocks), ModelPolicy(window, blocks)
         built_in.calls += replayed(history, policy, blocks, pace)
         built_in.folds += policy.spent["compactions"]
-        by_model.calls += asking.replayed(history, pace)
+        by_model.calls += asking.replayed(history, paced(history, pace))
         by_model.summaries += asking.asked
         by_model.folds += asking.spent["compactions"]
         if hermes is not None:
@@ -177,6 +185,15 @@ def compared(
         ways[f"Hermes {hermes.version}"] = theirs
     cost = dollars(direct.calls)
     return [{"window": window, "way": name, **account.row(cost)} for name, account in ways.items()]
+
+
+def paced(history: Sequence[Message], pace: float) -> Callable[[int], float]:
+    """The times of a session that has none: so many seconds from call to call."""
+    replies, times = 0, list[float]()
+    for message in history:
+        times.append(replies * pace)
+        replies += message["role"] == "assistant"
+    return lambda place: times[min(place + 1, len(times) - 1)]
 
 
 def main() -> None:

@@ -10,6 +10,8 @@ a request before each assistant message. A policy decides what the view is:
 - clew, text: the same, and the model writes the summary, asked with a text of what is folded: it reads all of that
   anew and writes as many tokens;
 - clew, extending: the same, and the model is asked at the end of the conversation, which it reads from the cache;
+- clew, finished tasks: as the one before, and from 71% of that threshold on also where the agent has just reported a
+  task as finished;
 - prune in place: at half of the window, old tool results become one line where they stand, which moves the prefix each
   time; only when that is not enough, a model folds the middle;
 - Hermes: the real compressor of Hermes Agent 0.19.0 with its own threshold, where `--hermes` names its folder; a model
@@ -31,14 +33,17 @@ from typing import Any, Protocol
 from _prefix_cache import Blocks, PrefixCache
 from _sessions import SHARED, conversation_files, name_of, sessions_in
 from _table import report
-from clew.engines import ContextCompressor
+from clew.config import CompressionSettings
+from clew.engines import ContextCompressor, budgets_for
 from clew.messages import Message, safe_cut_at_or_before, text_of
 from clew.testing import system, user
+from clew.turn import FINISHED_AT, HANDOFF_SHARE, ModelTarget, early_fold_pays, reports_finished
 from clew.usage import CanonicalUsage, cost_of
 from hermes_side import HermesSide, load_hermes
 
 MODEL = "claude-sonnet-4-5"
 PRICED_AS = "anthropic"
+TARGET = ModelTarget(None, MODEL, host_name=PRICED_AS)
 WINDOWS = (64_000, 128_000, 200_000)
 LEAST_TOKENS = 400_000
 """So many tokens of sessions are put behind each other, where there are so many."""
@@ -89,9 +94,13 @@ class ClewPolicy:
         self._engine = ContextCompressor(window, system_as_blocks=True)
         self._blocks = blocks
 
+    def is_due(self, view: Sequence[Message], tokens: int) -> bool:
+        del view
+        return self._engine.should_compress(tokens)
+
     def fitted(self, view: list[Message], new: Sequence[Message], tokens: int) -> list[Message]:
         self._engine.observe(new)
-        if not self._engine.should_compress(tokens):
+        if not self.is_due(view, tokens):
             return view
         done = asyncio.run(self._engine.compress(view, current_tokens=tokens))
         self._engine.restore(done.state)
@@ -103,6 +112,30 @@ class ClewPolicy:
         self.written.append(self._blocks.tokens([user(done.summary or "")]))
         self.spent["written"] += self.written[-1]
         return list(done.messages)
+
+
+class FinishedTaskPolicy(ClewPolicy):
+    """Folds early, too, where the agent has just reported a task as finished and prices allow it."""
+
+    def __init__(self, window: int, blocks: Blocks) -> None:
+        super().__init__(window, blocks)
+        self._summary = int(HANDOFF_SHARE * budgets_for(window, CompressionSettings()).max_summary)
+
+    def is_due(self, view: Sequence[Message], tokens: int) -> bool:
+        if super().is_due(view, tokens):
+            return True
+        before = list(view)
+        while before and before[-1]["role"] == "user":
+            before.pop()
+        turns = sum(message["role"] == "assistant" for message in view)
+        is_early = (
+            tokens >= FINISHED_AT * self._engine.threshold_tokens
+            and len(before) < len(view)
+            and reports_finished(before)
+            and early_fold_pays(tokens, turns, self._summary, TARGET)
+        )
+        self.spent["early"] += is_early
+        return is_early
 
 
 class PruneInPlace:
@@ -197,21 +230,34 @@ def compared(
             extended.append(cache.send(view, now, [INSTRUCTION]))  # noqa: B023 (called before the next window)
             cold.append(PrefixCache(blocks, FIXED_TOKENS).send(view, now, [INSTRUCTION]))  # noqa: B023
 
+        finishing, asked_early = FinishedTaskPolicy(window, blocks), list[CanonicalUsage]()
+
+        def ask_early(cache: PrefixCache, view: Sequence[Message], now: float) -> None:
+            asked_early.append(cache.send(view, now, [INSTRUCTION]))  # noqa: B023
+
         views = replayed(history, clew, blocks, pace, ask)
+        early = replayed(history, finishing, blocks, pace, ask_early)
         free = Counter({"compactions": clew.spent["compactions"]})
         runs = {
             "no compaction": (unlimited, whole.spent),
             "clew, built-in": (views, free),
             "clew, text": (views, clew.spent),
             "clew, extending": (views, free),
+            "clew, finished tasks": (early, finishing.spent),
             "prune in place": (replayed(history, pruning, blocks, pace), pruning.spent),
         }
         if hermes is not None:
             theirs = HermesPolicy(window, blocks, hermes)
             runs[f"Hermes {hermes.version}"] = (replayed(history, theirs, blocks, pace), theirs.spent)
         summaries = [with_output(each, wrote) for each, wrote in zip(extended, clew.written, strict=True)]
+        extending = {
+            "clew, extending": summaries,
+            "clew, finished tasks": [
+                with_output(each, wrote) for each, wrote in zip(asked_early, finishing.written, strict=True)
+            ],
+        }
         for policy, (calls, spent) in runs.items():
-            own = summaries if policy == "clew, extending" else [CanonicalUsage(spent["read"], spent["written"])]
+            own = extending.get(policy) or [CanonicalUsage(spent["read"], spent["written"])]
             sessions.append({"window": window, "policy": policy, **_account(calls, spent, own, unlimited)})
         all_cold = [with_output(each, wrote) for each, wrote in zip(cold, clew.written, strict=True)]
         compactions.append({"window": window, **_ways(clew.spent, summaries, all_cold)})

@@ -23,7 +23,7 @@ class CompactionStarted(Event):
     session: str
     tokens: int
     reason: str
-    """`preflight`, `usage`, `overflow` or `manual`."""
+    """`preflight`, `usage`, `overflow`, `manual`, `idle`, `cold` or `finished`."""
 
 
 @dataclass(frozen=True, slots=True)

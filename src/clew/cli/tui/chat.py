@@ -103,7 +103,10 @@ class Chat:
     def _start_aside(self, line: str) -> None:
         """Run a command beside what runs."""
         self._echo(line)
-        task = asyncio.create_task(self._guarded(self._command(line)))
+        self._run_aside(self._command(line))
+
+    def _run_aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._guarded(work))
         self._side_tasks.add(task)
         task.add_done_callback(self._side_tasks.discard)
         task.add_done_callback(self._report_defect)
@@ -168,8 +171,26 @@ class Chat:
             if self._lines:
                 return self._lines.popleft()
             self._line_arrived.clear()
-            await self._line_arrived.wait()
+            await self._wait_for_line()
         return None
+
+    async def _wait_for_line(self) -> None:
+        """Wait until a line is typed. Shortly before the provider's cache expires, a large conversation is folded."""
+        from clew.turn import FOLD_BEFORE_SECONDS
+
+        conversation = self._conversation
+        left = conversation.cache_seconds_left if conversation is not None else None
+        if conversation is not None and left is not None and left > FOLD_BEFORE_SECONDS:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._line_arrived.wait(), left - FOLD_BEFORE_SECONDS)
+                return
+            self._run_aside(self._fold_idle(conversation))
+        await self._line_arrived.wait()
+
+    async def _fold_idle(self, conversation: Conversation) -> None:
+        if await conversation.fold_before_expiry():
+            self.screen.print(Text("folded while idle, before the provider's cache expired; /compress --undo", "dim"))
+            await self.refresh()
 
     async def _run_line(self, line: str) -> None:
         is_question, work = self._work_for(line)

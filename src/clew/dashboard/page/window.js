@@ -1,7 +1,7 @@
 // What is in the window of a session now, by kind, as `/context` shows it; and what takes most of it.
 
 import { html } from "./vendor/htm-preact.js";
-import { count, cut, oneLine, plural } from "./format.js";
+import { count, cut, dollars, oneLine, plural } from "./format.js";
 import { Keys, Thin, WindowBar } from "./parts.js";
 import { messageLink } from "./route.js";
 
@@ -14,6 +14,7 @@ export function WindowNow({ context, id }) {
     <p class="lead"><b class="ink">${count(context.tokens)} tokens</b>, ${whole(context)}</p>
     <${WindowBar} parts=${context.parts} whole=${context.window || context.tokens} label="In the window" />
     <${Keys} items=${keys} />
+    ${context.next_message && html`<p class="lead">${nextMessage(context.next_message)}</p>`}
     ${context.hint && html`<p class="hint">${context.hint}</p>`}
     <div class="two">
       ${context.tools.length > 0 && html`<${Tools} tools=${context.tools.slice(0, MOST)} />`}
@@ -31,6 +32,10 @@ function whole({ is_exact: isExact, window: size, threshold }) {
   const of = size ? `, of a window of ${count(size)}.` : "; the window of this model is not known.";
   return basis + of + (threshold ? ` It is compacted at ${count(threshold)}.` : "");
 }
+
+/** What the next message costs before a word of its answer: providers keep what they have read for some minutes. */
+const nextMessage = ({ warm_usd: warm, cold_usd: cold }) =>
+  `The next message costs about ${dollars(warm)} while the provider has the conversation in its cache, and ${dollars(cold)} after a longer pause.`;
 
 function Tools({ tools }) {
   const most = Math.max(1, ...tools.map((tool) => tool.tokens));

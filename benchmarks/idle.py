@@ -1,0 +1,116 @@
+"""What folding idle conversations saves, replayed with the pauses of real sessions against a simulated prompt cache.
+
+    python benchmarks/idle.py [--data FOLDER] [--windows N ...]
+
+The session files that other programs wrote have the time of each message. Each is sent again at these times through the
+gateway's policy with a model (`gateway_money.py`): as it is, and with conversations above 40% of the window folded 30
+seconds before the cache of five minutes expires, where prices say that it pays. The end of each session counts as a
+pause from which nobody comes back: a handoff that was asked for then is paid for. `pauses` are those in which the cache
+expires, `ends` the ends of sessions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from _prefix_cache import LIFETIME_SECONDS, Blocks, PrefixCache
+from _table import report
+from clew.importers import open_session
+from clew.messages import Message
+from clew.testing import user
+from clew.turn import FOLD_BEFORE_SECONDS, IDLE_AT
+from clew.turn.fold_prices import idle_fold_pays
+from gateway_money import ModelPolicy
+from money import FIXED_TOKENS, INSTRUCTION, TARGET, dollars, read_options, with_output
+
+COLUMNS = (
+    "file", "window", "way", "calls", "pauses", "ends", "idle folds", "folds", "hits %", "handoffs $", "cost $",
+    "of as it is %",
+)  # fmt: skip
+
+
+class IdlePolicy(ModelPolicy):
+    """The same, and idle conversations are folded before the cache expires."""
+
+    def idled(self, cache: PrefixCache, view: list[Message], last: float, now: float) -> list[Message]:
+        tokens = FIXED_TOKENS + self._blocks.tokens(view)
+        is_open = bool(view[-1].get("tool_calls"))
+        if (
+            now - last < LIFETIME_SECONDS
+            or is_open
+            or tokens < IDLE_AT * self._window
+            or not idle_fold_pays(tokens, self._summary, TARGET)
+        ):
+            return view
+        done = asyncio.run(self._engine.compress(list(view), current_tokens=tokens, force=True))
+        if not done.changed:
+            return view
+        asked_at = last + LIFETIME_SECONDS - FOLD_BEFORE_SECONDS
+        wrote = self._blocks.tokens([user(done.summary or "")])
+        self.asked.append(with_output(cache.send(view, asked_at, [INSTRUCTION]), wrote))
+        self._engine.restore(done.state)
+        self._prepared = None
+        self.spent["idle"] += 1
+        self.spent["compactions"] += 1
+        return list(done.messages)
+
+
+def timed_session(path: Path) -> tuple[list[Message], list[float]]:
+    """The messages of a session file, and when each was there in seconds."""
+    with open_session(path) as session:
+        entries = [entry for entry in session.entries() if entry.timestamp]
+    return [entry.message for entry in entries], [
+        datetime.fromisoformat(str(entry.timestamp)).timestamp() for entry in entries
+    ]
+
+
+def compared(messages: Sequence[Message], times: Sequence[float], window: int) -> list[dict[str, Any]]:
+    """A row for each way. A last request long after the end stands for the pause that follows it; it is not counted."""
+    history = [*messages, user("Is anybody there?")]
+    ends = [*times, times[-1] + 24 * 3_600.0]
+    pauses = sum(
+        later - now >= LIFETIME_SECONDS and message["role"] == "user"
+        for now, later, message in zip(times, times[1:], messages[1:], strict=False)
+    )
+    rows = list[dict[str, Any]]()
+    for way, kind in (("as it is", ModelPolicy), ("idle folds", IdlePolicy)):
+        policy = kind(window, Blocks())
+        calls = policy.replayed(history, lambda place: ends[place])
+        prompts = sum(usage.prompt_tokens for usage in calls)
+        cost = dollars(calls) + dollars(policy.asked)
+        rows.append(
+            {
+                "window": window,
+                "way": way,
+                "calls": len(calls),
+                "pauses": pauses,
+                "ends": 1,
+                "idle folds": policy.spent["idle"],
+                "folds": policy.spent["compactions"],
+                "hits %": 100 * sum(usage.cache_read_tokens for usage in calls) / max(1, prompts),
+                "handoffs $": dollars(policy.asked),
+                "cost $": cost,
+                "of as it is %": 100 * cost / max(1e-9, rows[0]["cost $"] if rows else cost),
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    options = read_options(__doc__)
+    if options is None:
+        return
+    rows = list[dict[str, Any]]()
+    for path in sorted((options.data / "session_files").glob("*.jsonl.gz")):
+        messages, times = timed_session(path)
+        for window in options.windows:
+            rows += [{"file": path.name.removesuffix(".jsonl.gz"), **row} for row in compared(messages, times, window)]
+    report("idle", rows, COLUMNS)
+
+
+if __name__ == "__main__":
+    main()

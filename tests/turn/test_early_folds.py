@@ -1,0 +1,145 @@
+"""Folds before the threshold: while a conversation is idle, behind a finished task, and once the cache has expired."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.config import Settings
+from clew.events import CompactionStarted
+from clew.messages import Message
+from clew.providers import Reply
+from clew.testing import assistant, call, tool, user
+from clew.testing.runtime import Flow, flow_with
+from clew.testing.scripted import ScriptedProvider, handoff_text, refuses, says
+from clew.turn import next_message_cost, receive, reports_finished
+
+PRICED = "claude-sonnet-4-5"
+WINDOW = 60_000
+HANDOFF = says(handoff_text(goal="Mend the clock.", key_decisions="The blue lantern.", critical_context="Gear 12."))
+DONE = "The clock in hall 3 runs again; all 12 gears were cleaned."
+
+
+class Clock:
+    """Shows the time that a test sets."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@asynccontextmanager
+async def talk(
+    folder: Path, clock: Clock, *replies: Any, share: float, last: str = "Ok.", fold_idle: bool = True, **more: Any
+) -> AsyncIterator[Flow]:
+    """A conversation that fills this share of the window after one turn, and the replies that follow."""
+    settings = Settings()
+    settings = replace(settings, prompt_caching=replace(settings.prompt_caching, fold_idle=fold_idle))
+    provider = ScriptedProvider(says(last, prompt_tokens=int(share * WINDOW)), *replies)
+    given = {"window": WINDOW, "model": PRICED, "summarizes": True, "settings": settings, "clock": clock, **more}
+    async with flow_with(provider, folder, **given) as flow:
+        conversation = await flow.conversation()
+        while conversation.size.tokens < share * WINDOW:
+            at = len(conversation.messages)
+            asked: list[Message] = [user(f"Read part {at}."), assistant(None, [call("read", {"part": at}, f"c{at}")])]
+            await receive(flow.runtime, flow.session, [*asked, tool(f"c{at}", f"part {at} " + "gears turn " * 300)])
+        await flow.turn()
+        yield flow
+
+
+def reasons(flow: Flow) -> list[str]:
+    return [it.reason for it in flow.events if isinstance(it, CompactionStarted)]
+
+
+async def prepared(flow: Flow) -> None:
+    task = (await flow.conversation()).preparer.task
+    if task is not None:
+        await asyncio.wait({task})
+
+
+async def test_an_idle_conversation_is_folded_with_a_handoff_by_the_model(tmp_path: Path) -> None:
+    clock = Clock()
+    async with talk(tmp_path, clock, HANDOFF, says("Late."), share=0.42) as flow:
+        conversation = await flow.conversation()
+        before = conversation.size.tokens
+        assert conversation.cache_seconds_left == 300
+        clock.now += 275
+        assert await conversation.fold_before_expiry()
+        assert reasons(flow) == ["idle"] and conversation.size.tokens < before / 2
+        assert not await conversation.fold_before_expiry()
+        await flow.turn(user("Which one?"))
+
+
+@pytest.mark.parametrize(
+    ("share", "more"),
+    [(0.3, {}), (0.42, {"fold_idle": False}), (0.42, {"model": "a-model-without-a-price"})],
+    ids=["small", "switched off", "no price"],
+)
+async def test_an_idle_conversation_stays_where_a_fold_is_not_wanted(
+    tmp_path: Path, share: float, more: dict[str, Any]
+) -> None:
+    async with talk(tmp_path, Clock(), share=share, **more) as flow:
+        assert not await (await flow.conversation()).fold_before_expiry()
+        assert not reasons(flow)
+
+
+async def test_it_stays_where_the_model_refuses_or_a_call_is_open(tmp_path: Path) -> None:
+    refused = [refuses("auth") for _ in range(4)]
+    async with talk(tmp_path, Clock(), *refused, share=0.42) as flow:
+        conversation = await flow.conversation()
+        assert not await conversation.fold_before_expiry()
+        await receive(flow.runtime, flow.session, [user("More."), assistant(None, [call("read", {}, "open")])])
+        assert not conversation.is_worth_folding_idle("5m")
+        assert not reasons(flow)
+
+
+async def test_what_was_prepared_is_used_earlier_once_the_cache_has_expired(tmp_path: Path) -> None:
+    clock = Clock()
+    async with talk(tmp_path, clock, HANDOFF, says("Warm."), says("Cold."), share=0.44) as flow:
+        await prepared(flow)
+        await flow.turn(user("Which one?"))
+        assert not reasons(flow)
+        clock.now += 301
+        await flow.turn(user("And now?"))
+        assert reasons(flow) == ["cold"]
+
+
+@pytest.mark.parametrize(("last", "expected"), [(DONE, ["finished"]), ("Shall I go on?", [])])
+async def test_a_finished_task_is_folded_before_the_next_question(
+    tmp_path: Path, last: str, expected: list[str]
+) -> None:
+    after: list[Reply] = [HANDOFF, says("Late.")] if expected else [says("Late.")]
+    async with talk(tmp_path, Clock(), *after, share=0.38, last=last) as flow:
+        await prepared(flow)
+        assert not reasons(flow)
+        await flow.turn(user("Which one is next?"))
+        assert reasons(flow) == expected
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_finished"),
+    [
+        ([user("Go."), assistant(None, [call("read", {}, "c")]), tool("c", "x"), assistant(DONE)], True),
+        ([user("Go."), assistant(None, [call("read", {}, "c")]), tool("c", "x"), assistant("Shall I?")], False),
+        ([user("Go."), assistant(DONE)], False),
+        ([user("Go."), assistant(DONE, [call("read", {}, "c")])], False),
+        ([user("Go.")], False),
+        ([], False),
+    ],
+)
+def test_a_task_is_finished_where_words_follow_work(messages: list[Message], is_finished: bool) -> None:
+    assert reports_finished(messages) is is_finished
+
+
+def test_the_next_message_costs_more_once_the_cache_has_expired() -> None:
+    cost = next_message_cost(100_000, PRICED, "anthropic")
+    assert cost is not None
+    assert (round(cost.warm, 4), round(cost.cold, 4)) == (0.03, 0.375)
+    assert next_message_cost(100_000, "a-model-without-a-price", None) is None
