@@ -145,8 +145,10 @@ class OpenConversation:
     async def take(self, request: WireRequest, matched: MatchedRequest, target: ModelTarget) -> Conversation:
         """Bring what is new in a request into the store."""
         items = matched.items
-        self.changes += 1
-        conversation = await self.view.take(items, request.wire.dialect, target, is_beside=True)
+        try:
+            conversation = await self.view.take(items, request.wire.dialect, target, is_beside=True)
+        finally:
+            self.changes += 1  # at the end: a request that is matched meanwhile is matched again, too
         is_habit = sum(map(bool, self.rebuilds)) > 1
         conversation.view.unsettled = self.view.count_from(len(items) - max(self.rebuilds)) if is_habit else 0
         self.hashes = matched.hashes
@@ -220,12 +222,13 @@ class OpenConversation:
         taken: TakenHistory | None,
     ) -> bool:
         """The reply to the request for a history; whether it could be kept as such."""
-        self.changes += 1
         try:
             return await self.view.record(items, usage, call, taken)
         except StaleHistory:
             _log.info("a reply is not kept: another process has gone on with its conversation")
             return False
+        finally:
+            self.changes += 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,6 +319,8 @@ class Exchanges:
             # The client sees what the upstream did: a stream that breaks off.
             _log.warning("the upstream broke off: %s", type(error).__name__)
             self._recording.start(exchange, reader)
+            await response.begin(reply.status, headers)
+            await response.write(bytes(held) if holds else b"")
             if exchange.http.transport is not None:
                 exchange.http.transport.abort()
             return None

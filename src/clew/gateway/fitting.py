@@ -118,7 +118,9 @@ class RequestFitting:
         recovery = exchange.recovery
         if request is None or opened is None or conversation is None or recovery is None:
             raise CannotShrink
-        if not exchange.drops_thinking and refuses_thinking(words):
+        if refuses_thinking(words) and not exchange.drops_all_thinking:
+            # An undo may have changed what stands before thoughts since the fold: then those go as well.
+            exchange.drops_all_thinking = exchange.drops_thinking or self._binds(exchange, request)
             exchange.drops_thinking = True
             self._binding.add((exchange.caller.owner, request.model))
         elif not await response.waiting_for(recovery.make_smaller(fault)):
@@ -252,7 +254,7 @@ class RequestFitting:
         before = None
         if request.wire.dialect == "anthropic" and (exchange.drops_thinking or self._binds(exchange, request)):
             before = await opened.first_item_since_fold(conversation)
-            if before is None and exchange.drops_thinking:
+            if exchange.drops_all_thinking or (before is None and exchange.drops_thinking):
                 before = len(request.items)
         items = opened.show(conversation, request.items, without_thinking, before or 0)
         exchange.shown = (conversation.view.stored, len(conversation.messages))

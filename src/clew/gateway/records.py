@@ -70,6 +70,8 @@ class GatewayExchange:
     is_folded: bool = False
     is_fallback: bool = False
     drops_thinking: bool = False
+    """Whether thoughts from before the newest fold are left out."""
+    drops_all_thinking: bool = False
     shown: tuple[View, int] | None = None
     """The view that the request was made of, and how many of its messages go on."""
     sent: UpstreamRequest | None = None

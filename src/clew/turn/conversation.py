@@ -235,8 +235,11 @@ class Conversation:
                 await self.reload()
 
     async def follow_store(self) -> None:
-        """Read everything again where another process has undone the compaction in effect, or made another one."""
-        if self.is_compacted and await self.services.store.base(self.session) != self.view.base:
+        """Read everything again where another process has undone the compaction in effect, or made another one.
+
+        `UnknownSession` where the conversation was deleted.
+        """
+        if await self.services.store.base(self.session) != self.view.base:
             await self.reload()
 
     async def reload(self) -> None:

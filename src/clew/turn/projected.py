@@ -272,10 +272,10 @@ class ProjectedConversation:
             return await self._sync(items, dialect)
         try:
             conversation = await self._runtime.conversation(self.session)
+            await conversation.settled()
+            await conversation.follow_store()
         except UnknownSession:
             return await self._sync(items, dialect)
-        await conversation.settled()
-        await conversation.follow_store()
         if conversation.view.next_seq != known:
             return await self._sync(items, dialect)
         new = _to_store(history, history.messages[known:])

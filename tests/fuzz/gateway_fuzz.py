@@ -1,0 +1,384 @@
+# ruff: noqa: T201 (a program of its own)
+"""Random agents on random wires through a real gateway, with everything at once that a client or an operator may do.
+
+    python tests/fuzz/gateway_fuzz.py --seconds 600 --seed 7
+
+A world is one store with one upstream that refuses what a provider would. Its agents send their whole history; they ask
+in parallel, ask again, hang up, edit, respell replies and ask for handles. Meanwhile compactions are undone,
+conversations deleted, the upstream fails, and the gateway is restarted. What must hold is in `World.check_sent` and
+`World.check_stored`. A world is drawn from its seed alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from copy import deepcopy
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from clew.engines.lossless.nodes import ids_in_map
+from clew.errors import InUse
+from clew.messages import ToolCall, calls_of, text_of
+from clew.store import CallFilter, Store
+from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway_clients import CLIENTS, GatewayClient, events_of
+from clew.testing.upstream import HangUp, ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
+from clew.testing.upstream_cache import listed_messages
+from clew.testing.upstream_rules import UpstreamRules
+
+WINDOW = 6_000
+QUESTION = re.compile(r"\[q-\d+\]")
+ROUNDS = 60
+FAULTS: tuple[Step, ...] = (UpstreamFault(429), UpstreamFault(500), UpstreamFault(529), HangUp())
+
+
+class Finding(Exception):  # noqa: N818 (reads as what it says)
+    """Something that must hold does not."""
+
+
+class World:
+    """One store, one upstream, and the agents that use them."""
+
+    def __init__(self, seed: str, folder: Path) -> None:
+        self.chance = random.Random(seed)
+        self.folder = folder
+        self.engine = self.chance.choice(("compressor", "compressor", "lcm"))
+        rules = UpstreamRules(window=WINDOW, pairs=True, binds_thinking=self.chance.random() < 0.3)
+        self.upstream = Upstream(answers=self.answer, rules=rules)
+        self.is_failing = False
+        self.exchanges = 0
+        self.numbers = 0
+        self.flow: GatewayFlow | None = None
+        self.agents = [self._agent(name) for name in "abc"[: self.chance.choice((1, 2, 3))]]
+        self.known: dict[str, list[str]] = {}
+        """All items that agents sent or got, as JSON."""
+
+    def _agent(self, name: str) -> GatewayClient:
+        wire = self.chance.choice(list(CLIENTS))
+        words = self.chance.choice((3, 20, 60))
+        fields = {"tools": [{"type": "function", "name": "shell", "function": {"name": "shell"}}]}
+        fields = fields if wire != "messages" else {"tools": [{"name": "shell", "input_schema": {"type": "object"}}]}
+        return CLIENTS[wire](
+            GATEWAY_MODEL,
+            stream=self.chance.random() < 0.6,
+            name=name,
+            repeated=words,
+            fields=fields,
+            credential="fake-a",
+        )
+
+    # -- the upstream --------------------------------------------------------------------------------------------------
+
+    def answer(self, received: ReceivedRequest) -> Step:
+        if self.is_failing and self.chance.random() < 0.3:
+            return self.chance.choice(FAULTS)
+        # A result may have been shortened to a line without its mark.
+        asked = QUESTION.findall(json.dumps(listed_messages(received.body)[-1]))
+        self.numbers += 1
+        number = self.numbers
+        text = f"reply to {asked[-1] if asked else 'nothing'}"
+        calls: tuple[ToolCall, ...] = ()
+        if self.chance.random() < 0.5:
+            arguments = json.dumps({"command": f"step {number}", "b": 1, "a": [1, 2]})
+            calls = (
+                {"id": f"call_{number}", "type": "function", "function": {"name": "shell", "arguments": arguments}},
+            )
+        made = UpstreamAnswer(text, calls, reasoning=self.chance.choice(("", f"thought {number}")), number=number)
+        if self.is_failing and self.chance.random() < 0.1:
+            return StreamedAnswer(made, cut_after=self.chance.randrange(1, 8))
+        return made
+
+    # -- what agents do ------------------------------------------------------------------------------------------------
+
+    def add_question(self, agent: GatewayClient) -> None:
+        agent.add_question()
+        self.numbers += 1
+        mark = f"[q-{self.numbers}]"
+        last = agent.history[-1]
+        for field in ("content", "output"):
+            if isinstance(last.get(field), str):
+                last[field] = f"{mark} {last[field]}"
+            elif isinstance(last.get(field), list):
+                block = last[field][0]
+                name = "content" if "content" in block else "text"
+                block[name] = f"{mark} {block[name]}"
+
+    async def ask(self, agent: GatewayClient) -> list[dict[str, Any]] | None:
+        """One request; None where the upstream failed."""
+        assert self.flow is not None
+        self.exchanges += 1
+        body = agent.body()
+        for item in agent.history:
+            self.known.setdefault(agent.name, []).append(json.dumps(item, sort_keys=True))
+        before, named = len(self.upstream.calls), {"x-asked-as": str(self.exchanges)}
+        try:
+            async with agent._http.post(self.flow.root + agent.path, json=body, headers=named) as response:
+                raw = await response.read()
+        except (aiohttp.ClientError, ConnectionError):
+            if self.is_failing:
+                return None
+            raise
+        sent = [it for it in self.upstream.calls[before:] if it.headers.get("x-asked-as") == named["x-asked-as"]]
+        self.check_sent(agent, body, sent)
+        if response.status != 200 or re.search(rb'"error": ?\{', raw[:300]):
+            if self.is_failing and response.status != 400:
+                return None
+            raise Finding(f"{response.status} for {agent.path}: {raw[:600]!r}")
+        with suppress(KeyError, IndexError, json.JSONDecodeError):
+            return agent.read_stream(events_of(raw)) if agent.stream else agent.read_body(json.loads(raw))
+        if self.is_failing:
+            return None  # the stream was cut
+        raise Finding(f"an unreadable reply: {raw[:600]!r}")
+
+    async def turn(self, agent: GatewayClient) -> None:
+        if not agent.history or _is_reply(agent.history[-1]):
+            self.add_question(agent)
+        said = await self.ask(agent)
+        if said is not None:
+            agent.history += said
+
+    async def ask_in_parallel(self, agent: GatewayClient) -> None:
+        """Several continuations of one history at once; the agent goes on with one of them."""
+        if agent.open_call() is not None or not agent.history or not _is_reply(agent.history[-1]):
+            await self.turn(agent)
+            return
+        forks = [deepcopy_agent(agent) for _ in range(self.chance.choice((2, 3)))]
+        for fork in forks:
+            self.add_question(fork)
+        replies = await asyncio.gather(*(self.ask(fork) for fork in forks))
+        chosen = self.chance.randrange(len(forks))
+        agent.history, agent._turns = forks[chosen].history, forks[chosen]._turns
+        agent.history += replies[chosen] or []
+
+    async def hang_up(self, agent: GatewayClient) -> None:
+        """A request whose client goes away, and sends it again."""
+        if not agent.history or _is_reply(agent.history[-1]):
+            self.add_question(agent)
+        self.exchanges += 1
+        asking = asyncio.create_task(self.ask(agent))
+        await asyncio.sleep(self.chance.choice((0, 0.001, 0.005, 0.02)))
+        asking.cancel()
+        with suppress(asyncio.CancelledError, aiohttp.ClientError, Finding):
+            await asking
+        await self.turn(agent)
+
+    def edit(self, agent: GatewayClient) -> None:
+        """Go back to an earlier question, which is asked otherwise."""
+        places = [at for at, item in enumerate(agent.history) if item.get("role") == "user" and _is_question(item)]
+        if len(places) > 1:
+            del agent.history[self.chance.choice(places[1:]) :]
+
+    def respell(self, agent: GatewayClient) -> None:
+        """Send the newest replies as another program would."""
+        for item in agent.history[-4:]:
+            for call in item.get("tool_calls") or ():
+                arguments = json.loads(call["function"]["arguments"])
+                call["function"]["arguments"] = json.dumps({**arguments, "cwd": None}, sort_keys=True, indent=1)
+            if item.get("role") == "assistant" and isinstance(item.get("content"), str) and item["content"]:
+                item["content"] += "\n"
+                item["provider_specific_fields"] = {"refusal": None}
+
+    async def ask_for_handle(self, agent: GatewayClient) -> None:
+        """What Codex does in place of compacting by itself: its history becomes one item."""
+        if agent.field != "input" or agent.open_call() is not None or len(agent.history) < 6:
+            await self.turn(agent)
+            return
+        if not _is_reply(agent.history[-1]):
+            await self.turn(agent)
+        if agent.open_call() is not None or not _is_reply(agent.history[-1]):
+            return
+        history = agent.history
+        agent.history = [*history, {"type": "compaction_trigger"}]
+        given = await self.ask(agent)
+        handles = [item for item in given or () if item.get("type") == "compaction"]
+        if handles and handles[0]["encrypted_content"].startswith("clew"):
+            agent.history = [handles[0]]
+        else:
+            agent.history = history
+
+    async def undo(self) -> None:
+        for session in await self.store.list_sessions(limit=3):
+            with suppress(Exception):
+                await self.store.undo(session.id)
+
+    async def delete(self) -> None:
+        if any(item.get("type") == "compaction" for agent in self.agents for item in agent.history):
+            return  # their history would be gone
+        sessions = await self.store.list_sessions(limit=10)
+        if sessions:
+            with suppress(InUse):
+                await self.store.delete(self.chance.choice(sessions).id)
+
+    @property
+    def store(self) -> Store:
+        assert self.flow is not None
+        return self.flow.store
+
+    # -- what must hold ------------------------------------------------------------------------------------------------
+
+    def check_sent(self, agent: GatewayClient, body: Mapping[str, Any], sent: Sequence[ReceivedRequest]) -> None:
+        """Markers out at most markers in; what follows a handle are the client's own items."""
+        for request in sent:
+            if request.wire == "messages" and agent.field == "messages":
+                out, came = (json.dumps(it).count('"cache_control"') for it in (request.body, body))
+                if out > max(came, 2):
+                    raise Finding(f"{came} cache markers became {out}")
+        if agent.field != "input" or not any(item.get("type") == "compaction" for item in agent.history):
+            return
+        known = {json.loads(raw).get("call_id") for raw in self.known[agent.name]}
+        for request in sent:
+            for item in request.body.get("input", ()) if request.wire == "responses" else ():
+                kind = item.get("type", "message")
+                if kind == "compaction":
+                    raise Finding("a handle went to the upstream")
+                if kind == "function_call" and item.get("call_id") not in known:
+                    raise Finding(f"a call that no client has: {item}")
+
+    async def check_stored(self) -> None:
+        """A reply follows its own question; usage stored is usage stated; the shown nodes are those of the map."""
+        assert self.flow is not None
+        await self.flow.wait_for_recordings()
+        if problems := await self.store.check():
+            raise Finding(f"the store is not sound: {problems[:3]}")
+        for session in await self.store.list_sessions(limit=200):
+            rows = await self.store.messages(session.id)
+            for before, row in pairwise(rows):
+                told = QUESTION.findall(text_of(row.message)) if row.message["role"] == "assistant" else []
+                asked = QUESTION.findall(text_of(before.message))
+                if told and (before.message["role"] == "assistant" or (asked and asked[-1] != told[-1])):
+                    raise Finding(f"{session.id} m{row.seq}: {told} behind {asked} of {before.message['role']}")
+            await self._check_view(session.id)
+
+    async def _check_view(self, session: str) -> None:
+        tip = await self.store.get_compression_tip(session)
+        view = await self.store.view(tip)
+        shown = [node.name for node in await self.store.shown_nodes(tip)]
+        named = [name for at in view.written for name in ids_in_map(text_of(view.messages[at]))]
+        if self.engine == "lcm" and shown and set(shown) - set(named):
+            raise Finding(f"{tip} shows the nodes {shown} and its map has {named}")
+        if self.engine == "lcm" and not shown and named and view.base is not None:
+            raise Finding(f"{tip} has the map {named} and shows no nodes")
+        open_calls = {call["id"] for message in view.messages for call in calls_of(message)}
+        results = {message.get("tool_call_id") for message in view.messages if message["role"] == "tool"}
+        if results - open_calls:
+            raise Finding(f"{tip} shows results without calls: {results - open_calls}")
+
+    async def check_usage(self) -> None:
+        """Only in a world where nothing failed: each call is stored once, with the usage that the upstream stated."""
+        assert self.flow is not None
+        await self.flow.wait_for_recordings()
+        answered = [it for it in self.upstream.calls if it.status == 200]
+        totals = await self.store.usage(which=CallFilter())
+        stored = sum(total.calls for total in totals)
+        if stored != len(answered):
+            raise Finding(f"{len(answered)} requests were answered, and {stored} calls are stored")
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        has_faults, is_counted = self.chance.random() < 0.5, True
+        async with AsyncExitStack() as last:
+            await last.enter_async_context(self.upstream)
+            for agent in self.agents:
+                await last.enter_async_context(agent)
+            rounds = ROUNDS
+            while rounds > 0:
+                environ = {"CLEW_CONTEXT_ENGINE": self.engine}
+                async with gateway_with(self.upstream, self.folder, window=WINDOW, environ=environ) as self.flow:
+                    for _ in range(self.chance.choice((10, 30, ROUNDS))):
+                        rounds -= 1
+                        self.is_failing = has_faults and self.chance.random() < 0.3
+                        is_counted = is_counted and not self.is_failing
+                        agent = self.chance.choice(self.agents)
+                        match self.chance.randrange(16):
+                            case 0 | 1:
+                                await self.ask_in_parallel(agent)
+                            case 2:
+                                await self.hang_up(agent)
+                                is_counted = False
+                            case 3:
+                                self.edit(agent)
+                                await self.turn(agent)
+                            case 4:
+                                self.respell(agent)
+                                await self.turn(agent)
+                            case 5:
+                                await self.ask_for_handle(agent)
+                            case 6:
+                                await self.undo()
+                            case 7 if has_faults:
+                                is_counted = False
+                                await self.delete()
+                            case 8 | 9:
+                                await asyncio.gather(*(self.turn(each) for each in self.agents))
+                            case _:
+                                await self.turn(agent)
+                    await self.check_stored()
+                    if is_counted:
+                        await self.check_usage()
+
+
+def deepcopy_agent(agent: GatewayClient) -> GatewayClient:
+    other = object.__new__(type(agent))
+    other.__dict__.update(agent.__dict__, history=deepcopy(agent.history))
+    return other
+
+
+def _is_reply(item: Mapping[str, Any]) -> bool:
+    kind = item.get("type", "")
+    return item.get("role") in ("assistant", "model") or kind in ("function_call", "reasoning", "compaction")
+
+
+def _is_question(item: Mapping[str, Any]) -> bool:
+    content = item.get("content")
+    return isinstance(content, str) or (isinstance(content, list) and content[0].get("type") != "tool_result")
+
+
+async def run_world(seed: str) -> tuple[int, str]:
+    """The exchanges of a world, and what was found in it."""
+    with tempfile.TemporaryDirectory(prefix="clew-fuzz-") as folder:
+        world = World(seed, Path(folder))
+        try:
+            await asyncio.wait_for(world.run(), 300)
+        except (Finding, AssertionError, TimeoutError) as found:
+            return world.exchanges, f"{type(found).__name__}: {found}"
+        return world.exchanges, ""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--worlds", type=int, default=10**9)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--world", type=int, help="run only this one")
+    asked = parser.parse_args(words)
+    logging.disable(logging.CRITICAL)
+    started, exchanges, findings, ran = time.monotonic(), 0, 0, 0
+    numbers = range(asked.worlds) if asked.world is None else (asked.world,)
+    for number in numbers:
+        if time.monotonic() - started > asked.seconds:
+            break
+        done, found = asyncio.run(run_world(f"{asked.seed}:{number}"))
+        exchanges, ran = exchanges + done, ran + 1
+        if found:
+            findings += 1
+            print(f"FOUND --seed {asked.seed} --world {number}: {found[:1_500]}", flush=True)
+    print(f"{exchanges:,} exchanges in {ran} worlds, {findings} findings")
+    return int(findings > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
