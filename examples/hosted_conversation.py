@@ -10,7 +10,7 @@ from clew.testing.upstream import ReceivedRequest
 
 
 def call(path: str, body: dict | None = None) -> dict:
-    headers = {"Authorization": "Bearer none", "Content-Type": "application/json"}
+    headers = {"x-clew-token": gateway.token, "Content-Type": "application/json"}  # or, with keys: Authorization
     sent = None if body is None else json.dumps(body).encode()
     with urlopen(Request(f"{gateway.address}/clew/{path}", sent, headers)) as answered:
         return json.load(answered)

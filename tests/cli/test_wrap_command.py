@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pty
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -14,10 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from clew.cli.wrap import OverlayFolders
+from clew.cli.wrap import OverlayFolders, find_upstreams
+from clew.config import read_config
+from clew.gateway import find_program
 from clew.store import NewKey, open_store
 from clew.testing import Upstream, UpstreamAnswer
 
+PROGRAMS = ("codex", "claude", "opencode", "pi", "gemini", "copilot", "cline", "cn", "nanocoder", "hermes")
 CALLS = """\
 import json, os, sys, urllib.request
 body = {"model": "mock-model", "messages": [{"role": "user", "content": "Say it."}]}
@@ -28,7 +32,11 @@ print(json.load(urllib.request.urlopen(request))["choices"][0]["message"]["conte
 SHOWS = f"""\
 #!{sys.executable}
 import json, os, pathlib, sys
-folder = os.environ.get("PI_CODING_AGENT_DIR")
+folder = os.environ.get("PI_CODING_AGENT_DIR") or os.environ.get("HERMES_HOME")
+folder = folder or os.path.dirname(os.environ.get("CLINE_PROVIDER_SETTINGS_PATH") or "")
+named = sys.argv[sys.argv.index("--config") + 1] if "--config" in sys.argv else ""
+named = sys.argv[sys.argv.index("--settings") + 1] if "--settings" in sys.argv else named
+folder = folder or os.path.dirname(named)
 print(json.dumps({{"words": sys.argv[1:], "environ": dict(os.environ),
     "files": {{p.name: p.read_text() for p in pathlib.Path(folder).iterdir() if p.is_file()}} if folder else {{}}}}))
 """
@@ -42,7 +50,7 @@ class Wrapped:
         self.home.mkdir()
         self.programs = folder / "bin"
         self.programs.mkdir()
-        for name in ("codex", "claude", "opencode", "pi", "gemini"):
+        for name in PROGRAMS:
             file = self.programs / name
             file.write_text(SHOWS, encoding="utf-8")
             file.chmod(0o755)
@@ -108,7 +116,8 @@ def wrapped(tmp_path: Path) -> Wrapped:
 async def test_a_program_calls_its_provider_through_the_gateway_and_its_conversation_is_kept(wrapped: Wrapped) -> None:
     async with Upstream(UpstreamAnswer("Noon.")) as upstream:
         code, out, err = await wrapped.run("--upstream", upstream.base_url, "--", sys.executable, "-c", CALLS)
-    assert (code, out, err) == (0, "Noon.\n", "")
+    assert (code, out) == (0, "Noon.\n")
+    assert re.fullmatch(r"clew: 1 call, 100 tokens in \(30% cached\), 9 out, 0 folds, .+, session s_\w+\n", err)
     assert upstream.received[0].headers["authorization"] == "Bearer fake"
     async with open_store(wrapped.clew_home / "state.db") as store:
         assert [session.source for session in await store.list_sessions()] == ["gateway"]
@@ -119,8 +128,8 @@ async def test_a_program_is_served_by_its_own_credential_even_where_there_are_ke
     async with open_store(wrapped.clew_home / "state.db") as store:
         await store.create_key(NewKey("ann", b"x" * 32))
     async with Upstream(UpstreamAnswer("Noon.")) as upstream:
-        code, out, err = await wrapped.run("--upstream", upstream.base_url, "--", sys.executable, "-c", CALLS)
-    assert (code, out, err) == (0, "Noon.\n", "")
+        code, out, _ = await wrapped.run("--upstream", upstream.base_url, "--", sys.executable, "-c", CALLS)
+    assert (code, out) == (0, "Noon.\n")
 
 
 async def test_all_variables_lead_to_loopback(wrapped: Wrapped) -> None:
@@ -148,11 +157,131 @@ async def test_codex_is_pointed_by_flags_before_its_own_words(wrapped: Wrapped) 
 
 
 async def test_claude_code_is_pointed_by_a_flag_where_its_settings_would_win(wrapped: Wrapped) -> None:
-    words = (await wrapped.shown("--", "claude", "-p", "hello"))["words"]
-    assert isinstance(words, list)
-    assert words[0] == "--settings" and "http://127.0.0.1:" in words[1] and words[2:] == ["-p", "hello"]
+    shown = await wrapped.shown("--", "claude", "-p", "hello")
+    words, files = shown["words"], shown["files"]
+    assert isinstance(words, list) and isinstance(files, dict)
+    assert words[0] == "--settings" and words[2:] == ["-p", "hello"]
+    assert json.loads(files["settings.json"])["env"]["ANTHROPIC_BASE_URL"].startswith("http://127.0.0.1:")
     (wrapped.home / ".claude" / "settings.json").unlink()
     assert (await wrapped.shown("--", "claude", "-p", "hello"))["words"] == ["-p", "hello"]
+
+
+NAMED = ("--upstream", "http://127.0.0.1:9/v1", "--set", "model.name=qwen", "--set", "model.context_length=40000")
+FOLDS = """\
+import json, os, urllib.request
+history = []
+for number in range(14):
+    history.append({"role": "user", "content": f"{number}: " + "many words of a question that goes on " * 80})
+    body = {"model": "gpt-4o", "messages": history}
+    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(),
+        {"Content-Type": "application/json", "Authorization": "Bearer fake"})
+    history.append(json.load(urllib.request.urlopen(request))["choices"][0]["message"])
+"""
+
+
+async def test_the_last_line_tells_folds_cost_and_savings(wrapped: Wrapped) -> None:
+    async with Upstream(answers=lambda _: UpstreamAnswer("ok"), caches=True) as upstream:
+        named = ("--upstream", upstream.base_url, "--set", "model.name=gpt-4o", "--set", "model.context_length=8000")
+        code, _, err = await wrapped.run(
+            *named, "--set", "gateway.handoffs=built-in", "--", sys.executable, "-c", FOLDS
+        )
+    assert code == 0
+    found = re.fullmatch(
+        r"clew: 14 calls, ([\d,]+) tokens in \(\d+% cached\), [\d,]+ out, (\d+) folds?, \$[\d.]+, "
+        r"saved .+, session (s_\w+)\n",
+        err,
+    )
+    assert found is not None, err
+    assert int(found[1].replace(",", "")) > 10_000 and int(found[2]) >= 1
+    async with open_store(wrapped.clew_home / "state.db") as store:
+        assert (await store.session(found[3])).source == "gateway"
+
+
+async def test_a_program_that_calls_nothing_through_it_or_does_not_exist_is_told(wrapped: Wrapped) -> None:
+    code, _, err = await wrapped.run("--upstream", "http://127.0.0.1:9", "--", "true")
+    assert code == 0 and err.startswith("clew: nothing went through the gateway: true has called no model")
+    code, _, err = await wrapped.run("--", "nosuchprogram")
+    assert code == 2 and "there is no program 'nosuchprogram'" in err
+    code, _, err = await wrapped.run("--", sys.executable, "-c", "pass")
+    assert code == 2 and "it is not known whose API" in err
+
+
+async def test_keys_in_the_environment_tell_where_an_unknown_program_calls(wrapped: Wrapped) -> None:
+    async with Upstream(UpstreamAnswer("Noon.")) as upstream:
+        pointed = {"OPENAI_API_KEY": "fake", "OPENAI_BASE_URL": upstream.base_url, "ANTHROPIC_API_KEY": "fake"}
+        code, out, _ = await wrapped.run("--", sys.executable, "-c", CALLS, **pointed)
+    assert (code, out) == (0, "Noon.\n")
+
+
+async def test_the_token_is_in_no_command_line_and_without_it_nobody_is_answered(wrapped: Wrapped) -> None:
+    told = (
+        "import os, urllib.error, urllib.parse, urllib.request\n"
+        "base = os.environ['OPENAI_BASE_URL']\n"
+        "root = 'http://' + urllib.parse.urlsplit(base).netloc\n"
+        "for url in (root + '/v1/models', root + '/clew/conversations', root + '/x/clew/conversations'):\n"
+        "    try:\n"
+        "        print(urllib.request.urlopen(url).status)\n"
+        "    except urllib.error.HTTPError as error:\n"
+        "        print(error.code)\n"
+        "print(urllib.request.urlopen(base.removesuffix('/v1') + '/clew/conversations').status)\n"
+    )
+    code, out, _ = await wrapped.run("--upstream", "http://127.0.0.1:9", "--", sys.executable, "-c", told)
+    assert (code, out.split()) == (0, ["401", "401", "401", "200"])
+    for name in PROGRAMS:
+        shown = await wrapped.shown(*NAMED, "--", name, "hello", OPENAI_API_KEY="fake")
+        environ = shown["environ"]
+        assert isinstance(environ, dict)
+        token = environ["OPENAI_BASE_URL"].split("/")[3]
+        assert len(token) >= 32 and token not in json.dumps(shown["words"]), name
+
+
+@pytest.mark.parametrize("name", ["copilot", "cline", "cn", "nanocoder", "hermes"])
+async def test_programs_that_read_no_usual_variable_are_pointed_and_their_own_config_stays(
+    wrapped: Wrapped, name: str
+) -> None:
+    wrapped.own("cline/data/settings/providers.json", {"version": 1, "lastUsedProvider": "cline", "providers": {}})
+    wrapped.own("continue/config.yaml", "name: mine\nmodels: []\nrules: [be brief]\n")
+    wrapped.own("hermes/config.yaml", "model: {default: mine, provider: openrouter}\ncompression: {enabled: true}\n")
+    wrapped.own("hermes/state.db", "kept")
+    before = wrapped.hashes()
+    shown = await wrapped.shown(*NAMED, "--", name, "hello", OPENAI_API_KEY="fake")
+    told = json.dumps(shown)
+    environ = shown["environ"]
+    assert isinstance(environ, dict)
+    base = environ["OPENAI_BASE_URL"]
+    environ = {key: value for key, value in environ.items() if not key.startswith(("OPENAI", "ANTHROPIC", "GOOGLE"))}
+    assert base in json.dumps([environ, shown["files"]]) and "qwen" in told
+    assert isinstance(shown["words"], list) and shown["words"][-1] == "hello"
+    assert wrapped.hashes() == before
+    if name == "cn":
+        assert "be brief" in told
+    if name == "hermes":
+        assert "compression" in told and '"state.db": "kept"' in told
+    code, _, err = await wrapped.run(*NAMED[:2], "--", name, COPILOT_MODEL="", OPENAI_API_KEY="fake")
+    assert (code == 2 and "--set model.name=NAME" in err) or name == "hermes"
+
+
+async def test_clouds_and_subscriptions_tell_where_a_program_calls(wrapped: Wrapped) -> None:
+    told = f"#!{sys.executable}\nimport os, sys, urllib.request\n"
+    told += 'body = b\'{"anthropic_version": "x", "max_tokens": 5, "messages": []}\'\n'
+    told += "base, path = os.environ[sys.argv[1]], sys.argv[2]\n"
+    told += "head = {'Authorization': 'Bearer fake', 'Content-Type': 'application/json'}\n"
+    told += "urllib.request.urlopen(urllib.request.Request(base + path, body, head))\n"
+    (wrapped.programs / "claude").write_text(told, encoding="utf-8")
+    (wrapped.home / ".claude" / "settings.json").unlink()
+    model = "anthropic.claude-sonnet-4-5-v1:0"
+    async with Upstream(answers=lambda _: UpstreamAnswer("ok")) as upstream:
+        bedrock = {"CLAUDE_CODE_USE_BEDROCK": "1", "ANTHROPIC_BEDROCK_BASE_URL": upstream.origin}
+        words = ("--", "claude", "ANTHROPIC_BEDROCK_BASE_URL", f"/model/{model}/invoke")
+        assert (await wrapped.run(*words, **bedrock))[0] == 0
+        vertex = {"CLAUDE_CODE_USE_VERTEX": "1", "ANTHROPIC_VERTEX_BASE_URL": f"{upstream.origin}/v1"}
+        path = "/projects/p/locations/l/publishers/anthropic/models/claude-x:rawPredict"
+        assert (await wrapped.run("--", "claude", "ANTHROPIC_VERTEX_BASE_URL", path, **vertex))[0] == 0
+    assert [call.path for call in upstream.calls] == [f"/model/{model}/invoke", f"/v1{path}"]
+    setup = find_program(("codex",))[0]
+    wrapped.own("codex/auth.json", {"OPENAI_API_KEY": None, "tokens": {"access_token": "fake"}})
+    found = find_upstreams(setup, wrapped.environ, read_config(wrapped.environ).settings)
+    assert found == ("https://chatgpt.com/backend-api/codex",)
 
 
 async def test_opencode_gets_config_in_a_variable(wrapped: Wrapped) -> None:

@@ -17,7 +17,7 @@ from clew.lazy import lazy_names
 if TYPE_CHECKING:
     from clew.app.agent_app import AgentApp, AgentAppOptions, open_agent_app
     from clew.app.dashboard_app import DashboardAppOptions, LocalDashboard, open_dashboard
-    from clew.app.gateway_app import GatewayAppOptions, gateway_options, gateway_upstreams, open_gateway
+    from clew.app.gateway_app import GatewayAppOptions, gateway_options, gateway_token, gateway_upstreams, open_gateway
     from clew.app.models import check_model, configured_summary_model, target_of
     from clew.errors import NoModel
 
@@ -36,6 +36,7 @@ __all__ = [
     "configured_summary_model",
     "engine_setup",
     "gateway_options",
+    "gateway_token",
     "gateway_upstreams",
     "named_engine",
     "open_agent_app",
@@ -50,7 +51,7 @@ __getattr__, __dir__ = lazy_names(
     {
         ".agent_app": "AgentApp AgentAppOptions open_agent_app",
         ".dashboard_app": "DashboardAppOptions LocalDashboard open_dashboard",
-        ".gateway_app": "GatewayAppOptions gateway_options gateway_upstreams open_gateway",
+        ".gateway_app": "GatewayAppOptions gateway_options gateway_token gateway_upstreams open_gateway",
         ".models": "NoModel check_model configured_summary_model target_of",
     },
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from clew.app.dashboard_app import HYGIENE_SHARE, gateway_dashboard
@@ -196,7 +198,18 @@ def _given(text: str) -> UpstreamEntry:
     return UpstreamEntry("", url.strip(), wires, tuple(name for name in names if name not in KINDS))
 
 
-def gateway_options(settings: Settings, host: str, port: int, names: Iterable[str] = ()) -> GatewayOptions:
+def gateway_token(environ: Mapping[str, str]) -> str:
+    """The token of this person's gateways, in a file that only this person reads; made where there is none."""
+    path = clew_home(environ) / "gateway.token"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError), os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        file.write(secrets.token_urlsafe(24))
+    return path.read_text(encoding="ascii").strip()
+
+
+def gateway_options(
+    settings: Settings, host: str, port: int, names: Iterable[str] = (), token: str = ""
+) -> GatewayOptions:
     """How a gateway listens, with the limits and names of the settings; `names` are further ones."""
     chosen = settings.gateway
     limits = CallLimits(
@@ -206,4 +219,5 @@ def gateway_options(settings: Settings, host: str, port: int, names: Iterable[st
         chosen.total_concurrent_requests,
     )
     listed = (name.strip() for name in (chosen.names or "").split(","))
-    return GatewayOptions(host, port, frozenset(name for name in (*listed, *names) if name), limits)
+    named = frozenset(name for name in (*listed, *names) if name)
+    return GatewayOptions(host, port, named, limits, token=token)

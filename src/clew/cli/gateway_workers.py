@@ -191,7 +191,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 async def _work(task: WorkerTask, environ: Mapping[str, str]) -> None:
-    from clew.app import GatewayAppOptions, gateway_options, open_gateway
+    from clew.app import GatewayAppOptions, gateway_options, gateway_token, open_gateway
     from clew.cli.commands.serve import gateway_observers
     from clew.cli.store_access import open_location, store_location
     from clew.gateway import MODES, SharedCallCounts
@@ -210,7 +210,7 @@ async def _work(task: WorkerTask, environ: Mapping[str, str]) -> None:
         port = listening.getsockname()[1]
         counts = SharedCallCounts(Path(task.folder) / "calls", task.number)
         last.callback(counts.close)
-        listen = gateway_options(config.settings, task.host, port, task.names)
+        listen = gateway_options(config.settings, task.host, port, task.names, gateway_token(environ))
         options = GatewayAppOptions(
             tuple(task.upstreams),
             mode,

@@ -47,7 +47,7 @@ from clew.gateway.probe import ProbeFinding, probe_gateway
 from clew.gateway.problems import Refused
 from clew.gateway.records import HANDOFF_WRITERS, MODES, ExchangeRecord, HandoffWriter, Mode
 from clew.gateway.relay import PING_SECONDS
-from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
+from clew.gateway.server import OPEN_PATHS, TOKEN_HEADER, GatewayOptions, GatewayServer, caller_of
 from clew.gateway.shared_limits import SharedCallCounts
 from clew.gateway.telemetry import GatewayTelemetry, exporting_provider
 from clew.gateway.upstream import Upstreams, UpstreamServer
@@ -67,6 +67,7 @@ __all__ = [
     "OPENAI",
     "OPEN_PATHS",
     "PING_SECONDS",
+    "TOKEN_HEADER",
     "AwsCredential",
     "CallLimits",
     "CallMeter",

@@ -35,6 +35,8 @@ _REMEMBERED_SECONDS = 2.0
 """So long a key that was revoked, or has spent its budget, may still be taken."""
 _MAX_REMEMBERED = 10_000
 _NO_KEY = bytes(32)
+_FEWEST_CHARS = 24
+"""Of a credential that only one caller has: providers' keys have 32 and more, what is sent in place of one has not."""
 _WHY = {
     "revoked": (401, "this key of Clew was revoked"),
     "expired": (401, "this key of Clew has expired"),
@@ -64,6 +66,8 @@ class Caller:
     places: tuple[str, ...] = ()
     """Where its credential stood: headers, in small letters, and `?key` for the query."""
     handoffs: KeyHandoffs | None = None
+    is_guessable: bool = False
+    """Whether others may have the same credential: it has none, or a usual filler such as `ollama`."""
     is_signed: bool = False
     """Whether its requests are signed for Amazon, which the gateway checks and does anew."""
 
@@ -125,12 +129,13 @@ class Callers:
         if not self._is_private and await self.has_keys():
             raise Refusal(401, "this gateway is for callers with a key of Clew; `clew keys create` makes one")
         if credential is None:
-            return Caller(owner_of_credential(None))
+            return Caller(owner_of_credential(None), is_guessable=True)
         if is_signed(credential.secret):
             return Caller(
                 f"caller:aws:{self._aws.key_id if self._aws else ''}", places=credential.places, is_signed=True
             )
-        return Caller(owner_of_credential(credential), places=credential.places)
+        is_guessable = len(credential.secret) < _FEWEST_CHARS
+        return Caller(owner_of_credential(credential), places=credential.places, is_guessable=is_guessable)
 
     def check_signature(self, request: web.Request, body: bytes) -> None:
         """Refuse a request that is not signed with the gateway's own credential of Amazon's."""

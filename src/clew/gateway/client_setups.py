@@ -121,6 +121,56 @@ CLIENT_SETUPS = (
         programs=("qwen", "qwen-code", "@qwen-code/qwen-code"),
     ),
     ClientSetup(
+        "copilot",
+        "Copilot CLI",
+        "the shell, with COPILOT_PROVIDER_API_KEY",
+        "export COPILOT_PROVIDER_BASE_URL=$address/v1 COPILOT_MODEL=$model\n"
+        "export COPILOT_PROVIDER_MAX_PROMPT_TOKENS=$roomy_window",
+        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS is the model's window or more; for Anthropic's models "
+        "COPILOT_PROVIDER_TYPE=anthropic, and the address without /v1",
+        programs=("copilot", "@github/copilot"),
+        base_variables=("COPILOT_PROVIDER_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    ),
+    ClientSetup(
+        "cline",
+        "Cline",
+        "the shell",
+        "cline auth -p openai-compatible -k KEY -m $model -b $address/v1",
+        "--compaction off leaves the folding to the gateway",
+        programs=("cline",),
+    ),
+    ClientSetup(
+        "continue",
+        "Continue",
+        "~/.continue/config.yaml",
+        "models:\n"
+        "  - name: $model\n"
+        "    provider: openai\n"
+        "    model: $model\n"
+        "    apiBase: $address/v1\n"
+        "    apiKey: KEY\n"
+        "    defaultCompletionOptions: {contextLength: $roomy_window}",
+        "contextLength is the model's window, but 128000 or more",
+        programs=("cn", "@continuedev/cli"),
+    ),
+    ClientSetup(
+        "nanocoder",
+        "nanocoder",
+        "the shell",
+        "export NANOCODER_PROVIDERS="
+        """'[{"name": "clew", "baseUrl": "$address/v1", "apiKey": "KEY", "models": ["$model"]}]'\n"""
+        "nanocoder --provider clew --model $model",
+        programs=("nanocoder", "@nanocollective/nanocoder"),
+    ),
+    ClientSetup(
+        "hermes",
+        "Hermes Agent",
+        "~/.hermes/config.yaml",
+        "model: {default: $model, provider: custom, base_url: $address/v1, api_key: KEY}",
+        "compression.threshold 0.85 or more leaves the folding to the gateway",
+        programs=("hermes", "hermes-agent"),
+    ),
+    ClientSetup(
         "aider",
         "aider",
         "the shell, with OPENAI_API_KEY",

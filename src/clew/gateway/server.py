@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from multidict import CIMultiDict
+from yarl import URL
 
 from clew import __version__
 from clew.errors import ClewError
@@ -23,6 +24,7 @@ from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.connections import client_connections, where_it_failed
 from clew.gateway.exchange import Exchanges
 from clew.gateway.hosting import HostingRoutes, add_hosting, error_body
+from clew.gateway.keys import is_same_secret
 from clew.gateway.limits import CallCounts, CallLimits, CallMeter
 from clew.gateway.metrics import METRICS_TYPE, GatewayMetrics
 from clew.gateway.observers import GatewayObserver, Observers
@@ -32,6 +34,7 @@ from clew.gateway.upstream import Upstreams, UpstreamUnreachable, headers_back, 
 from clew.gateway.wires import CHAT, is_models_path, wire_path
 
 IDLE_CHECK_SECONDS = 15.0
+TOKEN_HEADER = "x-clew-token"  # noqa: S105 (a name)
 READY_SECONDS = 2.0
 """The store and the resolver have so long to answer; and so long their answers are told again."""
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", DESCRIPTION_PATH})
@@ -55,6 +58,11 @@ class GatewayOptions:
     bounds: RequestBounds = field(default_factory=RequestBounds)
     listening: socket.socket | None = None
     """A socket that listens already, in place of `port`: several processes may answer on one."""
+    token: str = field(default="", repr=False)
+    """What a caller must show whom no credential tells apart from other users of this machine: in `x-clew-token`, or as
+    the first part of the path. Empty: nobody has to."""
+    needs_token: bool = False
+    """Whether everybody must show it, and not only who reads conversations."""
     counts: CallCounts | None = None
     """Where several processes count the requests of callers together; None: each for itself."""
 
@@ -87,6 +95,7 @@ class GatewayServer:
         self._hosting = hosting
         self._pages = pages
         self._upstreams = upstreams
+        self._application: web.Application | None = None
         self._listening: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
         self._idle: asyncio.Task[None] | None = None
@@ -97,7 +106,8 @@ class GatewayServer:
         return f"http://{host}:{self.port}"
 
     async def __aenter__(self) -> GatewayServer:
-        self._runner = web.AppRunner(self.application(), access_log=None, handler_cancellation=True)
+        self._application = self.application()
+        self._runner = web.AppRunner(self._application, access_log=None, handler_cancellation=True)
         await self._runner.setup()
         assert self._runner.server is not None
         connections = client_connections(self._runner.server, self.options.bounds)
@@ -149,12 +159,16 @@ class GatewayServer:
     @web.middleware
     async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Check a request before anything is done for it; every path that is not open has a caller who may call it."""
+        arrived, request, handler = request, *await self._without_token(request, handler)
         path = wire_path(request.path)
         wire = path.wire if path else CHAT
         try:
             self._names.check(request)
+            has_token = request is not arrived or self._is_token(request.headers.get(TOKEN_HEADER, ""))
             if request.path in OPEN_PATHS:
                 return await handler(request)
+            if self.options.needs_token and not has_token:
+                raise Refusal(401, "this gateway is for one program, which has its token")
             if not is_plain_path(request.raw_path) or not _is_served(request):
                 if path is not None and request.headers.get("Upgrade", "").lower() == "websocket":
                     # Codex tries this first. By a 426 it goes on with POST at once, by a 404 after seven attempts.
@@ -163,11 +177,17 @@ class GatewayServer:
             if self._pages is not None and self._pages.owns(request.path):
                 return await self._serve_page(request, handler)
             request[_CALLER] = caller = await self.callers.of(request)
+            if self.options.token and not has_token and caller.is_guessable and is_hosting_path(request.path):
+                raise Refusal(
+                    401,
+                    f"any user of this machine could send this credential: send {TOKEN_HEADER} too, with what is in "
+                    "gateway.token in Clew's folder, or use a key (`clew keys create`)",
+                )
             with self.meter.admit(caller.key or caller.owner):
                 # Kept where aiohttp keeps it, so that no handler reads a body in another way.
                 request._read_bytes = await read_body(request, self.options.bounds)
                 if caller.is_signed:
-                    self.callers.check_signature(request, request._read_bytes)
+                    self.callers.check_signature(arrived, request._read_bytes)
                 response = await handler(request)
             self.observers.sent(_sent_bytes(response))
             return response
@@ -185,6 +205,21 @@ class GatewayServer:
             failed = Refusal(500, "something failed inside the gateway")
             body = error_body(failed) if is_hosting_path(request.path) else wire.error(500, str(failed))
             return web.json_response(body, status=500)
+
+    async def _without_token(self, request: web.Request, handler: Handler) -> tuple[web.Request, Handler]:
+        """A request whose path begins with the token, as if it did not; any other one as it is."""
+        first, slash, rest = request.raw_path[1:].partition("/")
+        if not slash or not self._is_token(first):
+            return request, handler
+        request = request.clone(rel_url=URL(f"/{rest}", encoded=True))
+        assert self._application is not None
+        found = await self._application.router.resolve(request)
+        found.add_app(self._application)
+        request._match_info = found
+        return request, found.handler
+
+    def _is_token(self, shown: str) -> bool:
+        return bool(self.options.token) and is_same_secret(shown, self.options.token)
 
     async def _serve_page(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """A page for people, who sign in there: its own calls tell who asks."""

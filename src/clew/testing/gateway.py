@@ -116,6 +116,11 @@ class ServedGateway:
     """The base URL for clients that add `/v1` by themselves."""
     environ: Mapping[str, str]
 
+    @property
+    def token(self) -> str:
+        """For `x-clew-token`, by which this person's programs read conversations."""
+        return (Path(self.environ["CLEW_HOME"]) / "gateway.token").read_text()
+
     def clew(self, *words: str) -> str:
         """What a command prints that is run beside it."""
         command = [sys.executable, "-m", "clew", *words]

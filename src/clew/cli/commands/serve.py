@@ -137,11 +137,12 @@ def _show(arguments: argparse.Namespace, config: LoadedConfig, console: Console)
 async def _serve(
     arguments: argparse.Namespace, config: LoadedConfig, upstreams: Sequence[str], console: Console
 ) -> None:
-    from clew.app import GatewayAppOptions, gateway_options, open_gateway
+    from clew.app import GatewayAppOptions, gateway_options, gateway_token, open_gateway
 
     observers, stop = gateway_observers(config.settings, console.err)
     location = store_location(config.settings, console.environ)
-    listen = gateway_options(config.settings, arguments.host, arguments.port, arguments.name)
+    token = gateway_token(console.environ)
+    listen = gateway_options(config.settings, arguments.host, arguments.port, arguments.name, token)
     options = GatewayAppOptions(
         tuple(arguments.upstream),
         arguments.mode,
@@ -167,11 +168,13 @@ async def _serve_by_workers(
     arguments: argparse.Namespace, config: LoadedConfig, upstreams: Sequence[str], console: Console
 ) -> None:
     """Listen here, and answer in processes of their own."""
+    from clew.app import gateway_token
     from clew.cli.gateway_workers import MAX_WORKERS, GatewayWorkers, WorkerTask, listening_socket
 
     if not 1 <= arguments.workers <= MAX_WORKERS or os.name != "posix":
         raise InvalidArgument(f"--workers takes 1 to {MAX_WORKERS}, on Linux or macOS, not {arguments.workers}")
     location = store_location(config.settings, console.environ)
+    gateway_token(console.environ)  # made once, before every worker reads it
     # Opened here first: a database that lacks migrations gets them once, and what is wrong with it is said once.
     async with open_location(location) as store:
         await _check_keys(store, arguments.host)

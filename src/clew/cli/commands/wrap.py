@@ -5,27 +5,38 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-from collections.abc import Callable
+import secrets
+import shutil
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console
 from clew.cli.store_access import open_location, store_location
 from clew.config import LoadedConfig, clew_home, load_config
-from clew.errors import InvalidArgument
+from clew.errors import InvalidArgument, StoreError
+
+if TYPE_CHECKING:
+    from clew.gateway import ExchangeRecord
+    from clew.store import Store
 
 EXAMPLES = """\
 The program is run as it is, in this terminal, and calls a gateway that nobody else
 uses, on a free port of this machine. It is pointed there by environment variables
-(OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL), by flags (Codex), or by
-config of its own that is removed afterwards (opencode, pi). Your own config is never
-written. Exit status and signals are the program's.
+(OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL and those of Copilot,
+opencode and nanocoder), by flags (Codex, Continue), or by config of its own that is
+removed afterwards (pi, Cline, Hermes). Your own config is never written. Exit status
+and signals are the program's. At its end one line on stderr says what went through.
 
-Where its calls go: --upstream; else where it is pointed already; else the API of the
-program (Codex and llm: OpenAI, Claude Code: Anthropic, Gemini CLI: Google); else
-model.base_url. What goes wrong in the gateway is in wrap.log, in Clew's folder.
+Where its calls go: --upstream; else where it is pointed already (Claude Code also by
+CLAUDE_CODE_USE_BEDROCK or CLAUDE_CODE_USE_VERTEX, Codex by its ChatGPT login); else the
+API of the program (Codex and llm: OpenAI, Claude Code: Anthropic, Gemini CLI: Google);
+else model.base_url; else the APIs whose keys are in the environment. What goes wrong in
+the gateway is in wrap.log, in Clew's folder.
 
 examples:
   clew wrap -- claude
@@ -40,7 +51,13 @@ _LOG_BYTES = 1_000_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.usage = "clew wrap [--upstream URL] [--mode MODE] [--set KEY=VALUE] -- COMMAND ..."
-    parser.add_argument("--upstream", metavar="URL", help="the provider's address (default: the program's own)")
+    parser.add_argument(
+        "--upstream",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="the provider's address (default: the program's own); may be repeated, as for clew serve",
+    )
     parser.add_argument("--mode", choices=MODES, default="compact", help="what is done (default: %(default)s)")
     add_set_flag(parser)
     parser.add_argument("command", metavar="COMMAND", nargs=argparse.REMAINDER, help="the program and its arguments")
@@ -62,27 +79,83 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 async def _wrap(arguments: argparse.Namespace, command: tuple[str, ...], config: LoadedConfig, console: Console) -> int:
     from clew.app import GatewayAppOptions, open_gateway
-    from clew.cli.wrap import OverlayFolders, WrapTarget, find_upstream, run_child, wrap_program
+    from clew.cli.wrap import OverlayFolders, WrapTarget, find_upstreams, run_child, wrap_program
+    from clew.events import CompactionFinished, Event, Events
     from clew.gateway import GatewayOptions, find_program, served_model
 
     environ = console.environ
-    upstream = arguments.upstream or find_upstream(find_program(command)[0], environ, config.settings)
-    if upstream is None:
+    if shutil.which(command[0], path=environ.get("PATH")) is None:
+        raise InvalidArgument(f"there is no program {command[0]!r}; check that it is installed and on the PATH")
+    upstreams = tuple(arguments.upstream) or find_upstreams(find_program(command)[0], environ, config.settings)
+    if not upstreams:
         raise InvalidArgument(
             f"it is not known whose API {command[0]} calls; name it: "
-            f"clew wrap --upstream https://api.openai.com -- {command[0]}"
+            f"clew wrap --upstream https://api.openai.com/v1 -- {command[0]}"
         )
     home = clew_home(environ)
     folders = OverlayFolders(home / "wrap")
     folders.sweep()
-    options = GatewayAppOptions((upstream,), arguments.mode, GatewayOptions(port=0), is_private=True)
+    token, started = secrets.token_urlsafe(24), datetime.now(UTC)
+    exchanges: list[ExchangeRecord] = []
+    folds: list[Event] = []
+    options = GatewayAppOptions(
+        upstreams,
+        arguments.mode,
+        GatewayOptions(port=0, token=token, needs_token=True),
+        exchanges.append,
+        is_private=True,
+    )
+    events = Events(lambda event: folds.append(event) if isinstance(event, CompactionFinished) else None)
     async with AsyncExitStack() as last:
         folder = last.enter_context(folders.open())
         last.callback(_log_to(home / "wrap.log"))
         store = await last.enter_async_context(open_location(store_location(config.settings, environ)))
-        gateway = await last.enter_async_context(open_gateway(config, environ, store, options))
-        target = WrapTarget(gateway.address, upstream, served_model(config.settings.model), environ, folder)
-        return await run_child(wrap_program(command, target))
+        gateway = await last.enter_async_context(open_gateway(config, environ, store, options, events))
+        asked = upstreams[0].rpartition("=")[2]
+        target = WrapTarget(gateway.address, token, asked, served_model(config.settings.model), environ, folder)
+        code = await run_child(wrap_program(command, target))
+        await gateway.exchanges.close()
+        folded = sum(isinstance(it, CompactionFinished) and it.continued_as is not None for it in folds)
+        try:
+            console.note(await _closing_line(store, exchanges, folded, started, command[0]))
+        except StoreError as problem:
+            console.note(f"what went through the gateway is not known: {problem}")
+        return code
+
+
+async def _closing_line(
+    store: Store, exchanges: Sequence[ExchangeRecord], folds: int, started: datetime, program: str
+) -> str:
+    """What went through the gateway, in one line."""
+    from clew.cli.views.amounts import format_saving, percent, plural
+    from clew.cli.views.usage import cost_text
+    from clew.store import CallFilter
+
+    calls = [it for it in exchanges if it.action != "count"]
+    if not calls:
+        return (
+            f"nothing went through the gateway: {Path(program).name} has called no model, or another address than it "
+            "was pointed at; what it needs to be pointed is in `clew serve --show all`"
+        )
+    sessions = dict.fromkeys(it.session for it in calls if it.session)
+    known = [await store.session(each) for each in sessions]
+    conversations = {each.conversation for each in known}
+    (total,) = await store.usage(which=CallFilter(conversations=list(conversations), since=started))
+    usage = total.usage
+    words = [
+        plural(len(calls), "call"),
+        f"{usage.prompt_tokens:,} tokens in ({percent(usage.cache_read_tokens, usage.prompt_tokens)} cached)",
+        f"{usage.output_tokens:,} out",
+        plural(folds, "fold"),
+        cost_text(total),
+    ]
+    if folds and total.compared_calls:
+        words.append(f"saved {format_saving(total.saved_micros)}")
+    failed = sum(it.status >= 400 for it in calls)
+    words += [f"{failed} failed"] if failed else []
+    more = f" and {len(conversations) - 1} more" if len(conversations) > 1 else ""
+    words += [f"session {known[-1].id}{more}"] if known else []
+    return ", ".join(words)
 
 
 def _log_to(path: Path) -> Callable[[], None]:

@@ -24,6 +24,7 @@ from clew.gateway import (
     ENVIRONMENT,
     GOOGLE,
     OPENAI,
+    TOKEN_HEADER,
     ClientSetup,
     ServedModel,
     fill_in,
@@ -33,8 +34,24 @@ from clew.portable import IS_POSIX, lock_file
 
 _LOCK = ".lock"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+CHATGPT = "https://chatgpt.com/backend-api/codex"
+"""Where Codex calls its model with a ChatGPT login."""
 _PROVIDERS = {OPENAI: "openai", ANTHROPIC: "anthropic", GOOGLE: "google"}
 """What opencode and pi call the providers that they know by themselves."""
+_TOKEN = "CLEW_WRAP_TOKEN"  # noqa: S105 (the name of a variable)
+"""Holds the gateway's token where a program takes headers from variables: its command line is for everybody to read."""
+_BY_KEY = {
+    "OPENAI_API_KEY": ("OPENAI_BASE_URL", "chat,responses", f"https://{OPENAI}/v1"),
+    "ANTHROPIC_API_KEY": ("ANTHROPIC_BASE_URL", "messages", f"https://{ANTHROPIC}"),
+    "GEMINI_API_KEY": ("GOOGLE_GEMINI_BASE_URL", "gemini", f"https://{GOOGLE}"),
+    "GOOGLE_API_KEY": ("GOOGLE_GEMINI_BASE_URL", "gemini", f"https://{GOOGLE}"),
+}
+"""The keys in the environment: what points elsewhere, the wires, and the API that a key is for."""
+_KEYS = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+}
 _LINKED = frozenset(("auth.json", "oauth_creds.json", "google_accounts.json"))
 """A renewed login has to reach the person's own file."""
 
@@ -51,13 +68,19 @@ class WrappedProgram:
 class WrapTarget:
     """What a program is pointed at."""
 
-    address: str
-    """The private gateway."""
+    gateway: str
+    """The address of the private gateway."""
+    token: str = field(repr=False)
     upstream: str
     model: ServedModel
     environ: Mapping[str, str]
     folder: Path
     """For files; it is there."""
+
+    @property
+    def address(self) -> str:
+        """What a program is told: other users of this machine do not know it."""
+        return f"{self.gateway}/{self.token}"
 
     @property
     def provider(self) -> str | None:
@@ -67,6 +90,12 @@ class WrapTarget:
     @property
     def base(self) -> str:
         return f"{self.address}/v1"
+
+    @property
+    def key(self) -> str:
+        """The credential for the upstream, where a program has to be told it once more."""
+        names = _KEYS.get(self.provider or "openai", ())
+        return next((self.environ[name] for name in names if self.environ.get(name)), "none")
 
     def need_model(self, title: str) -> str:
         """The name of the model, which a program has to be told with an upstream that it does not know."""
@@ -84,12 +113,43 @@ class Overlay:
     environ: dict[str, str] = field(default_factory=dict)
 
 
-def find_upstream(setup: ClientSetup | None, environ: Mapping[str, str], settings: Settings) -> str | None:
-    """Where a program's calls go: where it is pointed already, else its own API, else where the config says."""
-    variables = setup.base_variables if setup else ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
+def find_upstreams(setup: ClientSetup | None, environ: Mapping[str, str], settings: Settings) -> tuple[str, ...]:
+    """Where a program's calls go: where it is pointed already, else its own API, else where the config says.
+
+    For a program that is not known the keys in the environment tell. Empty where nothing does.
+    """
+    if setup is not None and (cloud := _cloud(setup, environ)):
+        return (cloud,)
+    variables = setup.base_variables if setup else ()
     pointed = next((environ[name] for name in variables if environ.get(name)), None)
     own = f"https://{setup.host}" if setup and setup.host else None
-    return pointed or own or settings.model.base_url
+    if found := pointed or own or settings.model.base_url:
+        return (found,)
+    by_key = {
+        variable: f"{wires}={environ.get(variable) or url}"
+        for key, (variable, wires, url) in _BY_KEY.items()
+        if environ.get(key) or environ.get(variable)
+    }
+    return tuple(by_key.values())
+
+
+def _cloud(setup: ClientSetup, environ: Mapping[str, str]) -> str | None:
+    """Where a program calls its model that is set up for a cloud or for a subscription; None where it is not."""
+    if setup.name == "claude" and environ.get("CLAUDE_CODE_USE_BEDROCK"):
+        region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+        return "bedrock=" + (
+            environ.get("ANTHROPIC_BEDROCK_BASE_URL") or f"https://bedrock-runtime.{region}.amazonaws.com"
+        )
+    if setup.name == "claude" and environ.get("CLAUDE_CODE_USE_VERTEX"):
+        region = environ.get("CLOUD_ML_REGION") or "global"
+        host = "aiplatform" if region == "global" else f"{region}-aiplatform"
+        return "vertex=" + (environ.get("ANTHROPIC_VERTEX_BASE_URL") or f"https://{host}.googleapis.com")
+    if setup.name == "codex" and not environ.get("OPENAI_API_KEY") and not environ.get("OPENAI_BASE_URL"):
+        home = Path(environ.get("CODEX_HOME") or _home(environ) / ".codex")
+        login = _json(_text(home / "auth.json"))
+        if login.get("tokens") and not login.get("OPENAI_API_KEY"):
+            return CHATGPT
+    return None
 
 
 def wrap_program(command: tuple[str, ...], target: WrapTarget) -> WrappedProgram:
@@ -98,6 +158,7 @@ def wrap_program(command: tuple[str, ...], target: WrapTarget) -> WrappedProgram
     environ = dict(target.environ)
     environ |= {name: fill_in(value, target.address, target.model) for name, value in ENVIRONMENT.items()}
     environ |= _past_proxies(target.environ)
+    environ |= {"ANTHROPIC_BEDROCK_BASE_URL": target.address, "ANTHROPIC_VERTEX_BASE_URL": target.base}
     make = _OVERLAYS.get(setup.name) if setup else None
     overlay = make(target) if make else Overlay()
     return WrappedProgram((*command[:at], *overlay.arguments, *command[at:]), environ | overlay.environ)
@@ -116,14 +177,15 @@ def _past_proxies(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _codex(target: WrapTarget) -> Overlay:
-    provider: dict[str, str | bool] = {"name": "Clew", "base_url": target.base, "wire_api": "responses"}
+    provider: dict[str, str | bool] = {"name": "Clew", "base_url": f"{target.gateway}/v1", "wire_api": "responses"}
     if target.environ.get("OPENAI_API_KEY"):
         provider["env_key"] = "OPENAI_API_KEY"
     else:
         provider["requires_openai_auth"] = True
     table = ", ".join(f"{name} = {json.dumps(value)}" for name, value in provider.items())
+    table += f', env_http_headers = {{ "{TOKEN_HEADER}" = "{_TOKEN}" }}'
     values = (f"model_providers.clew={{{table}}}", 'model_provider="clew"', "model_context_window=272000")
-    return Overlay(tuple(word for value in values for word in ("-c", value)))
+    return Overlay(tuple(word for value in values for word in ("-c", value)), {_TOKEN: target.token})
 
 
 def _claude(target: WrapTarget) -> Overlay:
@@ -133,7 +195,9 @@ def _claude(target: WrapTarget) -> Overlay:
     pointed = pointed or any("ANTHROPIC_BASE_URL" in _text(file) for file in Path(".claude").glob("settings*.json"))
     if not pointed:
         return Overlay()
-    return Overlay(("--settings", json.dumps({"env": {"ANTHROPIC_BASE_URL": target.address}})))
+    file = target.folder / "settings.json"
+    file.write_text(json.dumps({"env": {"ANTHROPIC_BASE_URL": target.address}}), encoding="utf-8")
+    return Overlay(("--settings", str(file)))
 
 
 def _opencode(target: WrapTarget) -> Overlay:
@@ -189,6 +253,105 @@ def _pi(target: WrapTarget) -> Overlay:
     return Overlay(environ={"PI_CODING_AGENT_DIR": str(folder)})
 
 
+def _copilot(target: WrapTarget) -> Overlay:
+    """Its own models are behind GitHub's login; with a provider of one's own it calls what it is told."""
+    is_anthropic = target.provider == "anthropic"
+    told = {
+        "COPILOT_PROVIDER_BASE_URL": target.address if is_anthropic else target.base,
+        "COPILOT_PROVIDER_TYPE": "anthropic" if is_anthropic else "openai",
+        "COPILOT_PROVIDER_API_KEY": target.environ.get("COPILOT_PROVIDER_API_KEY") or target.key,
+    }
+    # A type of one's own stays: the wire at one's own address.
+    if target.environ.get("COPILOT_PROVIDER_BASE_URL"):
+        own = target.environ.get("COPILOT_PROVIDER_TYPE") or "openai"
+        told |= {"COPILOT_PROVIDER_TYPE": own}
+        told["COPILOT_PROVIDER_BASE_URL"] = target.base if own == "openai" else target.address
+    if not (target.environ.get("COPILOT_MODEL") or target.environ.get("COPILOT_PROVIDER_MODEL_ID")):
+        told["COPILOT_MODEL"] = target.need_model("Copilot")
+    return Overlay(environ=told)
+
+
+def _cline(target: WrapTarget) -> Overlay:
+    """Its file of providers may stand elsewhere: there is a copy with one more, which counts."""
+    home = Path(target.environ.get("CLINE_DIR") or _home(target.environ) / ".cline")
+    given = target.environ.get("CLINE_PROVIDER_SETTINGS_PATH")
+    own = _json(_text(Path(given) if given else home / "data" / "settings" / "providers.json"))
+    known = own.get("providers") if isinstance(own.get("providers"), dict) else {}
+    name = str(own.get("lastUsedProvider") or "")
+    if target.provider is not None and name and name in (known or {}):
+        settings = {"baseUrl": target.address if target.provider == "anthropic" else target.base}
+    else:
+        name = "openai-compatible"
+        settings = {"provider": name, "apiKey": target.key, "model": target.need_model("Cline"), "baseUrl": target.base}
+    entry = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    whole = _merged({"version": 1, "modes": {}, **own}, {"lastUsedProvider": name, "providers": {name: entry}})
+    file = target.folder / "providers.json"
+    file.write_text(json.dumps(whole), encoding="utf-8")
+    return Overlay(environ={"CLINE_PROVIDER_SETTINGS_PATH": str(file)})
+
+
+def _continue(target: WrapTarget) -> Overlay:
+    """It takes a config file by a flag: a copy of one's own, with this model."""
+    import yaml
+
+    home = Path(target.environ.get("CONTINUE_GLOBAL_DIR") or _home(target.environ) / ".continue")
+    try:
+        own = yaml.safe_load(_text(home / "config.yaml"))
+    except yaml.YAMLError:
+        own = None
+    name = target.need_model("Continue")
+    is_anthropic = target.provider == "anthropic"
+    model = {
+        "name": name,
+        "provider": "anthropic" if is_anthropic else "openai",
+        "model": name,
+        "apiBase": target.base,
+        "apiKey": target.key,
+        "defaultCompletionOptions": {"contextLength": target.model.roomy_window},
+    }
+    head = {"name": "clew", "version": "1.0.0", "schema": "v1"}
+    file = target.folder / "config.yaml"
+    whole = {**head, **(own if isinstance(own, dict) else {}), "models": [model]}
+    file.write_text(yaml.safe_dump(whole), encoding="utf-8")
+    return Overlay(("--config", str(file)))
+
+
+def _nanocoder(target: WrapTarget) -> Overlay:
+    """It takes providers from a variable, beside those of its files."""
+    name = target.need_model("nanocoder")
+    provider = {"name": "clew", "baseUrl": target.base, "apiKey": target.key, "models": [name]}
+    return Overlay(("--provider", "clew", "--model", name), {"NANOCODER_PROVIDERS": json.dumps([provider])})
+
+
+def _hermes(target: WrapTarget) -> Overlay:
+    """It reads addresses from its config file alone: a folder with another one, and links to everything else."""
+    import yaml
+
+    own = Path(target.environ.get("HERMES_HOME") or _home(target.environ) / ".hermes")
+    try:
+        config = yaml.safe_load(_text(own / "config.yaml"))
+    except yaml.YAMLError:
+        config = None
+    config = config if isinstance(config, dict) else {}
+    known = config.get("model") if isinstance(config.get("model"), dict) else {"default": config.get("model")}
+    name = target.model.name or (known or {}).get("default") or target.need_model("Hermes")
+    # What it keeps of its sessions is the person's, and stays when this folder goes.
+    own.mkdir(parents=True, exist_ok=True)
+    folder = target.folder / "hermes"
+    folder.mkdir(mode=0o700)
+    for path in own.iterdir():
+        if path.name != "config.yaml":
+            (folder / path.name).symlink_to(path)
+    for kept in ("state.db", "sessions", "memories", "logs"):
+        if not (folder / kept).is_symlink():
+            (folder / kept).symlink_to(own / kept)
+            if "." not in kept:
+                (own / kept).mkdir(exist_ok=True)
+    model = {**(known or {}), "default": name, "provider": "custom", "base_url": target.base, "api_key": target.key}
+    (folder / "config.yaml").write_text(yaml.safe_dump({**config, "model": model}), encoding="utf-8")
+    return Overlay(environ={"HERMES_HOME": str(folder)})
+
+
 def _copied(own: Path, folder: Path) -> Path:
     """A folder with copies of the files of another, and links to its folders and logins."""
     folder.mkdir(mode=0o700)
@@ -203,6 +366,11 @@ def _copied(own: Path, folder: Path) -> Path:
 _OVERLAYS: Mapping[str, Callable[[WrapTarget], Overlay]] = {
     "codex": _codex,
     "claude": _claude,
+    "cline": _cline,
+    "continue": _continue,
+    "copilot": _copilot,
+    "hermes": _hermes,
+    "nanocoder": _nanocoder,
     "gemini": _gemini,
     "opencode": _opencode,
     "pi": _pi,
