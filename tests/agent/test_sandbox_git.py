@@ -1,4 +1,4 @@
-"""A program inside the sandbox leaves no code that git runs outside, and sees no credentials. With the real bubblewrap."""
+"""A program inside the sandbox leaves no code that git runs outside, and sees no credentials; with the real program."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ ESCAPES = {
         "sub",
     ),
     "a filter": (
-        "git init -q sub; cd sub; echo '* filter=x' > .gitattributes; git config filter.x.clean 'touch {0}; cat'; echo 1 > a; git add a; echo 2 > a; touch -d '1 hour ago' a",
+        "git init -q sub; cd sub; echo '* filter=x' > .gitattributes; "
+        "git config filter.x.clean 'touch {0}; cat'; echo 1 > a; git add a; echo 2 > a; touch -d '1 hour ago' a",
         "sub",
     ),
 }
@@ -189,7 +190,7 @@ async def test_a_credential_of_the_home_folder_is_not_there(name: str, tmp_path:
 async def test_tools_and_documents_of_the_home_folder_are_there(tmp_path: Path) -> None:
     inside = made(tmp_path, has_git=False)
     text = await inside.run(
-        "cat ~/.pyenv/bin/python9 ~/.cargo/bin/cargo9 ~/notes.txt ~/.gitconfig; touch ~/.cargo/x ~/x"
+        "cat ~/.pyenv/bin/python9 ~/.cargo/bin/cargo9 ~/notes.txt ~/.gitconfig; touch ~/.cargo/bin/x ~/x"
     )
     assert text.count("visible") == 3 and "t@example.org" in text
     assert text.count("Read-only file system") == 2

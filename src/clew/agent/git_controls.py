@@ -83,10 +83,8 @@ class TrustedGit:
         """How git would run something by a part of a repository; "" where it would not."""
         if part.name == ".git":
             target = _target_of(part)
-            inner = (
-                [part] if target is None else [one for one in _parts(target) if self._known.get(one) != _digest(one)]
-            )
-            return next((why for one in inner if one != part and (why := self._why(one))), "")
+            inner = () if target is None else _parts(target)
+            return next((why for one in inner if self._known.get(one) != _digest(one) and (why := self._why(one))), "")
         if part.parent.name == "hooks":
             return f"the hook {part.name}"
         text = _text_of(part)
@@ -120,7 +118,7 @@ def _parts(path: Path) -> Iterator[Path]:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))
+        return sorted(path.name for path in folder.iterdir())
     except OSError:
         return []
 
@@ -148,7 +146,7 @@ def _digest(path: Path) -> bytes | None:
     """By what a part is known again; the folder that a pointer points to counts with it."""
     try:
         if path.is_symlink():
-            return b"link " + os.fsencode(os.readlink(path))
+            return b"link " + os.fsencode(path.readlink())
         return blake2b(path.read_bytes()[: _MAX_CONFIG_BYTES + 1] + str(path.stat().st_mode).encode()).digest()
     except OSError:
         return None
@@ -180,6 +178,6 @@ def _moved(control: GitControl, roots: Sequence[Path]) -> str:
     root = next((root for root in roots if control.path.is_relative_to(root)), control.path.parent)
     name, new_name = control.path.relative_to(root), aside.relative_to(root)
     return (
-        f"{name} was made inside the sandbox and would make git run code outside ({control.why}); it is now {new_name}. "
-        "A person can look at it and rename it back"
+        f"{name} was made inside the sandbox and would make git run code outside ({control.why}); it is now "
+        f"{new_name}. A person can look at it and rename it back"
     )

@@ -2,9 +2,9 @@
 
 Of the home folder, tools and documents are there to be read, and nothing else that begins with a dot. Repositories that
 were there cannot be moved, nor their hooks and settings changed; new ones that would make git run code outside are set
-aside when a command ends (`clew.agent.git_controls`). A command sees its own processes only, so no environment and no memory of the agent. What it may not do fails with an
-error of the system; nothing is asked here. Where the sandbox was chosen and cannot run, that is an error: no command
-ever runs without it.
+aside when a command ends (`clew.agent.git_controls`). A command sees its own processes only, so no environment and no
+memory of the agent. What it may not do fails with an error of the system; nothing is asked here. Where the sandbox was
+chosen and cannot run, that is an error: no command ever runs without it.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class BubblewrapSandbox:
 
     def _hidden_in_home(self) -> Iterator[Path]:
         """What is hidden of the home folder; of a link, what it leads to."""
-        for name in os.listdir(self._home) if self._home.is_dir() else ():
-            path = (self._home / name).resolve()
+        for entry in self._home.iterdir() if self._home.is_dir() else ():
+            path, name = entry.resolve(), entry.name
             is_hidden = name.startswith(".") or secret_kind(name) is not None
             if is_hidden and name not in _VISIBLE_IN_HOME and not self._home.is_relative_to(path):
                 yield path
