@@ -82,7 +82,9 @@ async def test_a_program_is_started_its_tools_are_called_and_it_ends(script: Pat
         assert failed.is_error and "wind" in failed.text
         assert (await wind.run({"hall": "x"}, CONTEXT)).is_error
         # Only what says that it reads is not asked for.
-        assert late.risk({"hall": 3}) is None and late.is_read_only
+        claimed = late.risk({"hall": 3})
+        assert claimed is not None and "it says of itself that it only reads" in claimed.reasons[0]
+        assert not late.is_read_only
         risk = wind.risk({"hall": 3})
         assert risk is not None and 'call wind of clocks with {"hall": 3}' in risk.action
     finally:
@@ -225,14 +227,16 @@ async def test_the_agent_calls_a_server_and_long_results_are_bounded(script: Pat
     project.mkdir()
     args = json.dumps([str(script)])
     (home / "config.yaml").write_text(
-        f"mcp:\n  servers:\n    clocks:\n      command: {sys.executable}\n      args: {args}\n"
+        f"mcp:\n  servers:\n    clocks:\n      command: {sys.executable}\n      args: {args}\n      trust: true\n"
+        f"    others:\n      command: {sys.executable}\n      args: {args}\n"
     )
     environ = {"CLEW_HOME": str(home)}
     config = load_config(environ, ["model.name=scripted-model", "model.context_length=64000"])
     provider = ScriptedProvider(
         calls(call("mcp__clocks__late", {"hall": 2}, id="c1")),
-        calls(call("mcp__clocks__wind", {"hall": 2}, id="c2")),
-        calls(call("mcp__clocks__long", {}, id="c3")),
+        calls(call("mcp__others__wind", {"hall": 2}, id="c2")),
+        calls(call("mcp__others__late", {"hall": 2}, id="c3")),
+        calls(call("mcp__clocks__long", {}, id="c4")),
         says("Done."),
     )
     options = AgentAppOptions(project, approvals="deny", provider=provider)
@@ -246,7 +250,7 @@ async def test_the_agent_calls_a_server_and_long_results_are_bounded(script: Pat
     assert "not run" in results[1]
     assert "not run" in results[2]
     names = [tool["function"]["name"] for tool in provider.requests[0].tools]
-    assert names[-3:] == ["mcp__clocks__late", "mcp__clocks__wind", "mcp__clocks__long"]
+    assert names[-6:-3] == ["mcp__clocks__late", "mcp__clocks__wind", "mcp__clocks__long"]
 
 
 @pytest.mark.parametrize(

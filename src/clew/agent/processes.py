@@ -12,8 +12,8 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -26,6 +26,7 @@ GRACE_SECONDS = 2.0
 LINGER_SECONDS = 0.5
 """How long output may still come after the command ended: a `tee` that it wrote to needs a moment."""
 _POLL_SECONDS = 0.01
+_LOOK_SECONDS = 3.0
 MAX_RUNNING = 16
 MAX_ENDED = 64
 """Ended background commands that are remembered; the oldest are forgotten."""
@@ -56,6 +57,28 @@ class CommandSandbox(Protocol):
 
     def arguments(self, folder: Path) -> list[str]:
         """The words before a command that run it inside, in that folder."""
+
+    def set_aside(self) -> list[str]:
+        """Set aside what commands left that would run outside; a sentence about each."""
+
+
+@asynccontextmanager
+async def watched(sandbox: CommandSandbox | None) -> AsyncIterator[list[str]]:
+    """While a command runs, and when it has ended, look at what it left; the list gets a sentence about each thing."""
+    found: list[str] = []
+
+    async def look() -> None:
+        while sandbox is not None:
+            await asyncio.sleep(_LOOK_SECONDS)
+            found.extend(await asyncio.to_thread(sandbox.set_aside))
+
+    looking = asyncio.create_task(look())
+    try:
+        yield found
+    finally:
+        looking.cancel()
+        if sandbox is not None:
+            found.extend(sandbox.set_aside())
 
 
 class ProcessGroup:
@@ -203,7 +226,8 @@ def _is_of_group(entry: Path, group: int) -> bool:
 class BackgroundCommand:
     """A command in the background, and how much of its output was read."""
 
-    def __init__(self, number: int, command: str) -> None:
+    def __init__(self, number: int, command: str, sandbox: CommandSandbox | None = None) -> None:
+        self._sandbox = sandbox
         self.id = f"p{number}"
         self.command = command
         self.exit_code: int | None = None
@@ -258,9 +282,12 @@ class BackgroundCommand:
         self._tail.add(self._overwrites.feed(self._decoder.feed(piece)))
 
     async def _watch(self, running: ProcessGroup) -> None:
-        code = await running.exit_code()
-        # What it left running ends with it.
-        await running.end()
+        async with watched(self._sandbox) as aside:
+            code = await running.exit_code()
+            # What it left running ends with it.
+            await running.end()
+        for sentence in aside:
+            self._tail.add(f"\n[{sentence}]\n")
         self._tail.add(self._overwrites.feed(self._decoder.feed(b"", is_last=True)))
         self.seconds = time.monotonic() - running.started
         self.exit_code = code
@@ -290,7 +317,7 @@ class BackgroundCommands:
     async def start(self, command: str, folder: Path, environ: Mapping[str, str]) -> BackgroundCommand:
         """Start a command. Raises OSError where that fails; ask `is_full` first."""
         self._started += 1
-        started = BackgroundCommand(self._started, command)
+        started = BackgroundCommand(self._started, command, self._sandbox)
         await started.start(shell_command(command, self._sandbox, folder), folder, environ)
         self._commands[started.id] = started
         ended = [command.id for command in self.commands if command.has_ended]

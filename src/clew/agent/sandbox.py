@@ -1,8 +1,10 @@
 """Commands inside bubblewrap: no network, the project writable, the rest of the disk read-only, secrets hidden.
 
-A command sees its own processes only, so no environment and no memory of the agent. What it may not do fails with an
-error of the system; nothing is asked here. Where the sandbox was chosen and cannot run, that is an error: no command
-ever runs without it.
+Of the home folder, tools and documents are there to be read, and nothing else that begins with a dot. Repositories that
+were there cannot be moved, nor their hooks and settings changed; new ones that would make git run code outside are set
+aside when a command ends (`clew.agent.git_controls`). A command sees its own processes only, so no environment and no
+memory of the agent. What it may not do fails with an error of the system; nothing is asked here. Where the sandbox was
+chosen and cannot run, that is an error: no command ever runs without it.
 """
 
 from __future__ import annotations
@@ -10,24 +12,36 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from clew.agent.files.file_types import secret_kind
+from clew.agent.git_controls import TrustedGit
 from clew.errors import SandboxUnavailable
 
 SETTING = "terminal.sandbox"
 _PROBE_SECONDS = 20.0
-_HIDDEN_IN_HOME = (
-    *(".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".password-store", ".mozilla", ".clew"),
-    *(".config/gh", ".config/hub", ".config/gcloud", ".config/rclone", ".config/op", ".config/chromium"),
-    *(".config/google-chrome", ".config/BraveSoftware", ".local/share/keyrings", "Library/Keychains"),
-    *(".netrc", ".pgpass", ".my.cnf", ".git-credentials", ".pypirc", ".npmrc", ".vault-token", ".boto", ".s3cfg"),
-    *(".bash_history", ".zsh_history", ".python_history", ".psql_history", ".node_repl_history"),
+_VISIBLE_IN_HOME = (
+    *(".gitconfig", ".config/git", ".terminfo", ".nix-profile", ".pyenv", ".nvm", ".rustup", ".asdf", ".rbenv"),
+    *(".sdkman", ".volta", ".opam", ".ghcup", ".julia", ".dotnet", ".nuget/packages", ".pub-cache/hosted", ".deno/bin"),
+    *(".local/bin", ".local/lib", ".local/pipx", ".local/share/uv", ".local/share/pipx", ".local/share/pnpm"),
+    *(
+        ".local/share/mise",
+        ".local/share/fnm",
+        ".local/share/virtualenvs",
+        ".cargo/bin",
+        ".cargo/registry",
+        ".cargo/git",
+    ),
+    *(".cargo/env", ".bun/bin", ".bun/install", ".m2/repository", ".m2/wrapper", ".gradle/caches", ".gradle/wrapper"),
+    *(".cache/pip", ".cache/uv", ".cache/go-build", ".cache/yarn", ".cache/ms-playwright", ".cache/pre-commit"),
 )
+"""Tools, and what they fetched. All else in the home folder that begins with a dot is hidden: programs keep their
+credentials there, those of tomorrow too."""
 _EMPTY_FOLDERS = ("/tmp", "/var/tmp", "/run")  # noqa: S108 (they are made empty: sockets of services lie there)
 _KEPT_IN_RUN = ("/run/current-system", "/run/wrappers")
 """Where NixOS keeps its programs."""
-_GIT_CONTROLS = (".git/hooks", ".git/config")
+_GIT_CONTROLS = ("hooks", "config")
 """What is written there runs later, outside the sandbox."""
 _LEFT_OUT_VARIABLES = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "DISPLAY")
 
@@ -36,26 +50,52 @@ class BubblewrapSandbox:
     """Builds the arguments of `bwrap`, once for all commands of an agent."""
 
     def __init__(self, program: str, home: Path, writable: Sequence[Path], hidden: Iterable[Path]) -> None:
-        folders = [path.resolve() for path in writable]
-        mounts = {path: ["--tmpfs", path] for path in _EMPTY_FOLDERS if Path(path).is_dir()}
-        # A home folder may lie in one that is made empty.
-        kept = [path for path in (*_KEPT_IN_RUN, str(home.resolve())) if path != "/" and Path(path).is_dir()]
-        mounts |= {path: ["--ro-bind", path, path] for path in kept}
-        mounts |= {str(path): _hiding(path) for path in hidden if path.exists()}
-        mounts |= {str(path): ["--bind", str(path), str(path)] for path in folders}
-        controls = [str(folder / name) for folder in folders for name in _GIT_CONTROLS]
-        mounts |= {path: ["--ro-bind", path, path] for path in controls if Path(path).exists()}
-        self._arguments = [
-            *(program, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"),
+        self._program = program
+        self._home = home.resolve()
+        self._writable = [path.resolve() for path in writable]
+        self._hidden = tuple(hidden)
+        self._git = TrustedGit(self._writable)
+
+    def arguments(self, folder: Path) -> list[str]:
+        # For each command anew: a program may have signed in since.
+        mounts = self._mounts()
+        return [
+            *(self._program, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"),
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
             # The innermost folder counts: a project inside a hidden folder is there, a secret inside a project is not.
             *(word for path in sorted(mounts, key=lambda one: one.count("/")) for word in mounts[path]),
             *(word for name in _LEFT_OUT_VARIABLES for word in ("--unsetenv", name)),
             *("--setenv", "TMPDIR", "/tmp", "--setenv", "XDG_CACHE_HOME", "/tmp/.cache"),  # noqa: S108 (its own)
+            *("--chdir", str(folder), "--"),
         ]
 
-    def arguments(self, folder: Path) -> list[str]:
-        return [*self._arguments, "--chdir", str(folder), "--"]
+    def set_aside(self) -> list[str]:
+        """Set aside what commands left by which git would run code outside; a sentence about each."""
+        return self._git.set_aside()
+
+    def _mounts(self) -> dict[str, list[str]]:
+        mounts = {path: ["--tmpfs", path] for path in _EMPTY_FOLDERS if Path(path).is_dir()}
+        # A home folder may lie in one that is made empty.
+        kept = [path for path in (*_KEPT_IN_RUN, str(self._home)) if path != "/" and Path(path).is_dir()]
+        mounts |= {path: ["--ro-bind", path, path] for path in kept}
+        mounts |= {str(path): _hiding(path) for path in (*self._hidden, *self._hidden_in_home()) if path.exists()}
+        visible = [str(self._home / name) for name in _VISIBLE_IN_HOME if (self._home / name).exists()]
+        mounts |= {path: ["--ro-bind", path, path] for path in visible}
+        mounts |= {str(path): ["--bind", str(path), str(path)] for path in self._writable}
+        for git in map(str, self._git.folders):
+            # A folder that something is mounted on cannot be moved away.
+            mounts |= {git: ["--bind", git, git]} if Path(git).is_dir() else {}
+            controls = [f"{git}/{name}" for name in _GIT_CONTROLS]
+            mounts |= {path: ["--ro-bind", path, path] for path in controls if Path(path).exists()}
+        return mounts
+
+    def _hidden_in_home(self) -> Iterator[Path]:
+        """What is hidden of the home folder; of a link, what it leads to."""
+        for entry in self._home.iterdir() if self._home.is_dir() else ():
+            path, name = entry.resolve(), entry.name
+            is_hidden = name.startswith(".") or secret_kind(name) is not None
+            if is_hidden and name not in _VISIBLE_IN_HOME and not self._home.is_relative_to(path):
+                yield path
 
     @classmethod
     def open(
@@ -69,9 +109,8 @@ class BubblewrapSandbox:
                 f"the package bubblewrap), or set {SETTING} to none to run commands without walls"
             )
         home = Path(environ.get("HOME") or "/nonexistent")
-        hidden = [clew_home, *(home / name for name in _HIDDEN_IN_HOME)]
         writable = [project, *(path for path in allowed if path.exists())]
-        sandbox = cls(program, home, writable, [path.resolve() for path in hidden])
+        sandbox = cls(program, home, writable, [clew_home.resolve()])
         sandbox._check(project, environ)
         return sandbox
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,20 +15,27 @@ from clew.importers.session import Notices, Record
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 _MAX_DEPTH = 200
+_WORD = re.compile(r"\w+")
 _REMEDY = "Give the state.db of Hermes, the opencode.db of opencode, or a file that they exported"
 
 
 class ForeignDatabase:
     """A database of another program."""
 
-    __slots__ = ("_connection", "path")
+    __slots__ = ("_connection", "_views", "path")
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._connection = connection
+        self._views: frozenset[str] = frozenset()
+        """What is no table with rows of its own: a view may have rows without end."""
+        named = "SELECT name FROM sqlite_master WHERE type = 'view' OR (type = 'table' AND rootpage = 0)"
+        self._views = frozenset(str(row["name"]).casefold() for row in self.rows(named))
 
     def rows(self, query: str, *values: Any) -> Iterator[Record]:
         """Rows one by one, by the names of their columns."""
+        if view := next((word for word in _WORD.findall(query.casefold()) if word in self._views), None):
+            raise self.unreadable(f"its {view} is a view, not a table")
         with _translate_errors(self.path), closing(self._connection.execute(query, values)) as found:
             for row in found:
                 yield dict(row)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import stat
 import sys
 import tempfile
 import zlib
@@ -28,6 +29,8 @@ _SPOOLED_IN_MEMORY = 1 << 25
 _GZIP = b"\x1f\x8b"
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _MIB = 1 << 20
+_SPECIAL = ((stat.S_ISFIFO, "pipe"), (stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"), (stat.S_ISSOCK, "socket"))
+_OPEN_FILES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 # Inside a string the quote would be escaped, so that braces of code are not counted.
 _OBJECT = re.compile(rb'\{\s*"')
 
@@ -75,10 +78,7 @@ class ByteSource:
         for chunk in _as_utf8(plain):
             total += len(chunk)
             if total > self.limits.total_bytes:
-                raise self.unreadable(
-                    f"holds more than {_size(self.limits.total_bytes)} once unpacked",
-                    "Split it, or raise the limit if you trust where it comes from",
-                )
+                raise self._too_long()
             yield chunk
 
     def refuse_too_many(self) -> None:
@@ -142,10 +142,14 @@ class ByteSource:
         if self.path is not None:
             return self._open_path(self.path)
         stream = sys.stdin.buffer if isinstance(source, str | PathLike) else source
-        return stream if stream.seekable() else _spool(stream)
+        return stream if stream.seekable() else self._spool(stream)
 
     def _open_path(self, path: Path) -> BinaryIO:
         try:
+            kind = next((kind for is_kind, kind in _SPECIAL if is_kind(path.stat().st_mode)), None)
+            # The output of another command has a name there, and whoever gives it waits for that command.
+            if kind is not None and not str(path).startswith(_OPEN_FILES):
+                raise self.unreadable(f"is a {kind}", "Name a file; `-` reads standard input")
             stream = path.open("rb")
         except FileNotFoundError as error:
             raise self.unreadable("there is no such file", "Check the path; `-` reads standard input") from error
@@ -153,7 +157,27 @@ class ByteSource:
             raise self.unreadable("is a folder", "Name one session file in it") from error
         except OSError as error:
             raise self.unreadable(f"cannot be opened: {error.strerror}", "Check its permissions") from error
-        return stream if stream.seekable() else _spool(stream)
+        if stream.seekable():
+            return stream
+        with stream:
+            return self._spool(stream)
+
+    def _spool(self, stream: BinaryIO) -> BinaryIO:
+        """The content of a pipe in a file that can be read twice: in memory while small, else unnamed on the disk."""
+        spool = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_IN_MEMORY)  # noqa: SIM115 (closed by `close`)
+        for chunk in _raw_chunks(stream):
+            spool.write(chunk)
+            if spool.tell() > self.limits.total_bytes:
+                spool.close()
+                raise self._too_long()
+        spool.seek(0)
+        return spool  # type: ignore[return-value]  # a file in all but its declared type
+
+    def _too_long(self) -> UnreadableTranscript:
+        return self.unreadable(
+            f"holds more than {_size(self.limits.total_bytes)} once unpacked",
+            "Split it, or raise the limit if you trust where it comes from",
+        )
 
     def _inflate(self, chunks: Iterator[bytes], notices: Notices) -> Iterator[bytes]:
         inflater = zlib.decompressobj(wbits=31)
@@ -204,15 +228,6 @@ def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
     for chunk in _chain(first[2:], chunks):
         yield decoder.decode(chunk).encode("utf-8", "replace")
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
-
-
-def _spool(stream: BinaryIO) -> BinaryIO:
-    """The content of a pipe in a file that can be read twice: in memory while small, else unnamed on the disk."""
-    spool = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_IN_MEMORY)  # noqa: SIM115 (closed by ByteSource.close)
-    for chunk in _raw_chunks(stream):
-        spool.write(chunk)
-    spool.seek(0)
-    return spool  # type: ignore[return-value]  # a file in all but its declared type
 
 
 def _size(count: int) -> str:

@@ -2,7 +2,7 @@
 
 A connection lives in a task of its own, since the client's streams must be closed by the task that opened them. What a
 server says of its tools is text of a stranger: names are made valid, and a call is asked for like any that may change
-something, unless the tool only reads or the config trusts the server.
+something, unless the config trusts the server. That a tool only reads is its own word, which skips no question.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ class McpTool(AgentTool):
         self._own_name = info.name
         self.name = tool_name(connection.server.name, info.name)
         about = (info.description or info.title or info.name)[:_MAX_DESCRIPTION_CHARS]
-        self.is_read_only = bool(info.annotations and info.annotations.read_only_hint)
+        self._claims_to_read = bool(info.annotations and info.annotations.read_only_hint)
+        self.is_read_only = self._claims_to_read and connection.server.trust
         self.schema = {
             "type": "function",
             "function": {"name": self.name, "description": about, "parameters": dict(info.input_schema)},
@@ -140,10 +141,11 @@ class McpTool(AgentTool):
 
     def risk(self, arguments: Arguments) -> Risk | None:
         server = self._connection.server
-        if server.trust or self.is_read_only:
+        if server.trust:
             return None
         given = printable_line(json.dumps(dict(arguments), ensure_ascii=False, default=str), 300)
-        reason = f"it runs in the MCP server {server.name}, and nothing says that it only reads"
+        claim = "; it says of itself that it only reads" if self._claims_to_read else ""
+        reason = f"it runs in the MCP server {server.name}, which the config does not trust{claim}"
         return Risk(f"call {self._own_name} of {server.name} with {given}", (reason,), f"mcp:{self.name}")
 
     def headline(self, arguments: Arguments) -> str:

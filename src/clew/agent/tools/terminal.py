@@ -26,6 +26,7 @@ from clew.agent.processes import (
     ProcessGroup,
     command_environment,
     shell_command,
+    watched,
 )
 from clew.agent.safe_text import printable_line
 from clew.agent.tools.base import (
@@ -178,16 +179,17 @@ class TerminalTool(AgentTool):
             lambda piece: _pass_on(on_output, output.feed(piece)),
         )
         code: int | None = None
-        try:
-            code = await asyncio.wait_for(process.exit_code(), request.seconds)
-        except TimeoutError:
-            pass
-        finally:
-            left_some = await process.end()
+        async with watched(self._sandbox) as aside:
+            try:
+                code = await asyncio.wait_for(process.exit_code(), request.seconds)
+            except TimeoutError:
+                pass
+            finally:
+                left_some = await process.end()
         seconds = time.monotonic() - started
         text = output.text().rstrip("\n")
         news = [f"{one.id} {one.state}" for one in self.background.newly_ended()]
-        text = "\n".join([*([text] if text else []), *news])
+        text = "\n".join([*([text] if text else []), *(f"[{sentence}]" for sentence in aside), *news])
         report = _report(text, code, seconds, request.seconds, left_some)
         return ToolResult(report, is_error=code is None, display_text=f"exit {code}" if code else None)
 

@@ -1,0 +1,196 @@
+"""A program inside the sandbox leaves no code that git runs outside, and sees no credentials; with the real program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clew.agent.processes import BackgroundCommands
+from clew.agent.sandbox import BubblewrapSandbox
+from clew.agent.tools import CallContext
+from clew.agent.tools.terminal import TerminalTool
+from clew.errors import SandboxUnavailable
+
+CALL = CallContext("s", "c")
+CREDENTIALS = (
+    ".codex/auth.json .claude/.credentials.json .gemini/oauth_creds.json .local/share/opencode/auth.json .pi/auth.json "
+    ".config/github-copilot/apps.json .cache/huggingface/token .huggingface/token .config/io.datasette.llm/keys.json "
+    ".config/stripe/config.toml .local/share/com.vercel.cli/auth.json .config/sops/age/keys.txt .ssh/id_ed25519 .netrc "
+    ".aws/credentials .npmrc .pypirc .docker/config.json .kube/config .git-credentials .cargo/credentials.toml "
+    ".gradle/gradle.properties .m2/settings.xml .terraform.d/credentials.tfrc.json .config/gh/hosts.yml .bash_history "
+    ".some-agent-of-tomorrow/token.json .config/another/session"
+).split()
+
+
+class Sandboxed:
+    """A project in a home folder with credentials, and a terminal inside the sandbox."""
+
+    def __init__(self, folder: Path, *, has_git: bool = True) -> None:
+        self.home, self.project, self.escaped = folder / "home", folder / "home/project", folder / "home/ESCAPED"
+        self.project.mkdir(parents=True)
+        for name in CREDENTIALS:
+            (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.home / name).write_text(f"credential of {name}")
+        for name in (".pyenv/bin/python9", ".cargo/bin/cargo9", "notes.txt"):
+            (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.home / name).write_text("visible")
+        (self.home / ".gitconfig").write_text("[user]\n\tname = T\n\temail = t@example.org\n")
+        self.environ = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+        if has_git:
+            self.git("init", "-q", ".")
+            (self.project / "a.txt").write_text("a\n")
+            self.git("add", "a.txt")
+            self.git("commit", "-qm", "first")
+        self.sandbox = BubblewrapSandbox.open(self.environ, self.project, (), self.home / ".clew")
+        self.terminal = TerminalTool(self.project, self.environ, sandbox=self.sandbox)
+
+    def git(self, *words: str, folder: str = ".") -> str:
+        """Git, outside the sandbox, as the person's shell prompt runs it."""
+        ran = subprocess.run(
+            ["git", *words], cwd=self.project / folder, env=self.environ, capture_output=True, text=True, timeout=30
+        )
+        return ran.stdout + ran.stderr
+
+    async def run(self, command: str) -> str:
+        return (await self.terminal.run({"command": command}, CALL)).text
+
+
+def made(folder: Path, *, has_git: bool = True) -> Sandboxed:
+    try:
+        return Sandboxed(folder, has_git=has_git)
+    except SandboxUnavailable as problem:
+        pytest.skip(str(problem))
+
+
+CONFIG = "printf '[core]\\n\\tfsmonitor = \"touch {escaped}\"\\n' >> {config}"
+ESCAPES = {
+    "another repository in its place": (
+        "mv .git .g; git init -q; " + CONFIG.format(escaped="{0}", config=".git/config"),
+        ".",
+    ),
+    "a repository in a subfolder": (
+        "git init -q sub; "
+        + CONFIG.format(escaped="{0}", config="sub/.git/config")
+        + "; touch sub/x; git -C sub add x",
+        "sub",
+    ),
+    "a common folder of its own": (
+        "mkdir -p c; cp -r .git/. c/; "
+        + CONFIG.format(escaped="{0}", config="c/config")
+        + "; echo ../c > .git/commondir",
+        ".",
+    ),
+    "a git file that points elsewhere": (
+        "git init -q --separate-git-dir=elsewhere sub; " + CONFIG.format(escaped="{0}", config="elsewhere/config"),
+        "sub",
+    ),
+    "a bare repository": (
+        "git init -q --bare b; "
+        + CONFIG.format(escaped="{0}", config="b/config")
+        + "; printf '\\tbare = false\\n\\tworktree = ..\\n' >> b/config",
+        "b",
+    ),
+    "a hook": (
+        "mkdir -p sub; cd sub; git init -q; printf '#!/bin/sh\\ntouch {0}\\n' > .git/hooks/post-index-change; "
+        "chmod +x .git/hooks/post-index-change; touch x; git add x",
+        "sub",
+    ),
+    "config of a worktree": (
+        "git init -q sub; printf '[extensions]\\n\\tworktreeConfig = true\\n' >> sub/.git/config; "
+        + CONFIG.format(escaped="{0}", config="sub/.git/config.worktree"),
+        "sub",
+    ),
+    "an included config": (
+        "git init -q sub; "
+        + CONFIG.format(escaped="{0}", config="inc")
+        + "; printf '[include]\\n\\tpath = ../../inc\\n' >> sub/.git/config",
+        "sub",
+    ),
+    "a filter": (
+        "git init -q sub; cd sub; echo '* filter=x' > .gitattributes; "
+        "git config filter.x.clean 'touch {0}; cat'; echo 1 > a; git add a; echo 2 > a; touch -d '1 hour ago' a",
+        "sub",
+    ),
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+@pytest.mark.parametrize("has_git", [True, False], ids=["in a repository", "without one"])
+async def test_no_code_is_left_that_git_runs_outside(escape: str, has_git: bool, tmp_path: Path) -> None:
+    inside = made(tmp_path, has_git=has_git)
+    command, folder = ESCAPES[escape]
+    text = await inside.run(command.replace("{0}", str(inside.escaped)))
+    where = folder if (inside.project / folder).is_dir() else "."
+    for words in (["status"], ["diff"], ["log", "-1"], ["add", "-A"], ["commit", "-qm", "x"]):
+        inside.git(*words, folder=where)
+    assert not inside.escaped.exists(), text
+
+
+async def test_what_was_set_aside_is_named_and_kept(tmp_path: Path) -> None:
+    inside = made(tmp_path)
+    command = ESCAPES["a repository in a subfolder"][0].replace("{0}", str(inside.escaped))
+    text = await inside.run(command)
+    assert "sub/.git" in text and "core.fsmonitor" in text
+    assert (inside.project / "sub/.git.untrusted/config").exists()
+
+
+async def test_a_background_command_leaves_no_code_either(tmp_path: Path) -> None:
+    inside = made(tmp_path)
+    background = BackgroundCommands(sandbox=inside.sandbox)
+    command = ESCAPES["a repository in a subfolder"][0].replace("{0}", str(inside.escaped))
+    started = await background.start(command, inside.project, inside.environ)
+    await started.wait(20)
+    await background.close()
+    inside.git("status", folder="sub")
+    assert not inside.escaped.exists()
+
+
+async def test_git_works_inside_as_it_does_outside(tmp_path: Path) -> None:
+    inside = made(tmp_path)
+    text = await inside.run(
+        "echo b > b.txt; git add b.txt; git commit -qm second && git checkout -q -b other && git log --oneline | wc -l"
+    )
+    assert "2" in text.split()
+    assert "second" in inside.git("log", "-1")
+    assert "nothing to commit" in inside.git("status")
+
+
+async def test_a_plain_new_repository_stays(tmp_path: Path) -> None:
+    inside = made(tmp_path, has_git=False)
+    await inside.run("git init -q . && git init -q sub && echo a > a && git add a && git commit -qm first")
+    assert "first" in inside.git("log", "-1")
+    assert (inside.project / "sub/.git/config").exists()
+
+
+async def test_a_repository_that_was_there_before_is_not_touched(tmp_path: Path) -> None:
+    inside = made(tmp_path)
+    (inside.project / "own").mkdir()
+    inside.git("init", "-q", ".", folder="own")
+    inside.git("config", "alias.st", "!git status", folder="own")
+    again = TerminalTool(
+        inside.project,
+        inside.environ,
+        sandbox=BubblewrapSandbox.open(inside.environ, inside.project, (), inside.home / ".clew"),
+    )
+    await again.run({"command": "echo 1 > own/x; git -C own add x; git -C own commit -qm x"}, CALL)
+    assert "!git status" in inside.git("config", "alias.st", folder="own")
+    assert "x" in inside.git("log", "-1", "--format=%s", folder="own")
+
+
+@pytest.mark.parametrize("name", CREDENTIALS)
+async def test_a_credential_of_the_home_folder_is_not_there(name: str, tmp_path: Path) -> None:
+    inside = made(tmp_path, has_git=False)
+    text = await inside.run(f"cat ~/{name}; ls -A ~/{Path(name).parent} | wc -l; cat ~/.*/* ~/.*/*/* ~/.* 2>/dev/null")
+    assert "credential of" not in text
+
+
+async def test_tools_and_documents_of_the_home_folder_are_there(tmp_path: Path) -> None:
+    inside = made(tmp_path, has_git=False)
+    text = await inside.run(
+        "cat ~/.pyenv/bin/python9 ~/.cargo/bin/cargo9 ~/notes.txt ~/.gitconfig; touch ~/.cargo/bin/x ~/x"
+    )
+    assert text.count("visible") == 3 and "t@example.org" in text
+    assert text.count("Read-only file system") == 2
