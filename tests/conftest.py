@@ -28,7 +28,7 @@ for _name, _handler in (("SIGINT", signal.default_int_handler), ("SIGQUIT", sign
     if (_number := getattr(signal, _name, None)) and signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _handler)
 
-settings.register_profile("fixed", max_examples=50, derandomize=True, database=None, deadline=None)
+settings.register_profile("fixed", max_examples=25, derandomize=True, database=None, deadline=None)
 settings.load_profile("fixed")
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from clew.agent.command_risk import risk_kinds_of_command, risk_of_command
 from clew.agent.command_risk.facts import RiskKind
+from tests.support.cases import every_case
 
 HOME = "/home/someone"
 PROJECT = Path(HOME, "project")
@@ -235,7 +234,7 @@ HARMLESS: tuple[str, ...] = (
 )
 
 
-@pytest.mark.parametrize(("command", "kind"), DANGEROUS)
+@every_case(("command", "kind"), DANGEROUS)
 def test_what_is_dangerous_is_asked_about_for_the_right_reason(command: str, kind: RiskKind) -> None:
     assert kind in risk_kinds_of_command(command, PROJECT, ENVIRON)
     risk = risk_of_command(command, PROJECT, None, ENVIRON)
@@ -243,7 +242,7 @@ def test_what_is_dangerous_is_asked_about_for_the_right_reason(command: str, kin
     assert risk.reasons
 
 
-@pytest.mark.parametrize("command", HARMLESS)
+@every_case("command", HARMLESS)
 def test_what_is_harmless_is_not_asked_about(command: str) -> None:
     assert risk_of_command(command, PROJECT, None, ENVIRON) is None
 
@@ -260,7 +259,7 @@ def test_the_same_sort_has_the_same_scope() -> None:
     assert scope_of("rm -rf build") == scope_of("rm -fr ./build/")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("agreed", "worse"),
     [
         ("rm -rf build", "rm -rf /"),
@@ -285,7 +284,7 @@ def test_an_agreement_does_not_reach_what_is_worse(agreed: str, worse: str) -> N
     assert scope_of(agreed) != scope_of(worse)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "command",
     [
         "rm -rf /",
@@ -362,7 +361,7 @@ def test_a_secret_in_the_environment_is_named_but_never_shown() -> None:
     assert secret not in repr(risk)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "command",
     ["((" * 9_000, "$(" * 9_000, "${" * 9_000, "`" * 9_999, "cat|" * 3_000 + "sh", "nice " * 99 + "ls", "a " * 150_000],
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
-import pytest
-
 from clew.agent.command_risk import risk_of_command
+from tests.support.cases import every_case
 
 HOME = "/home/someone"
 PROJECT = Path(HOME, "project")
@@ -190,12 +189,12 @@ HARMLESS: tuple[str, ...] = (
 )
 
 
-@pytest.mark.parametrize("command", EVADING)
+@every_case("command", EVADING)
 def test_a_way_around_is_seen(command: str) -> None:
     assert risk_of_command(command, PROJECT, None, ENVIRON) is not None
 
 
-@pytest.mark.parametrize("command", HARMLESS)
+@every_case("command", HARMLESS)
 def test_what_looks_like_a_way_around_is_not_asked_about(command: str) -> None:
     assert risk_of_command(command, PROJECT, None, ENVIRON) is None
 

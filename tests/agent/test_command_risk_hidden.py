@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from clew.agent.command_risk import risk_of_command
+from tests.support.cases import every_case
 
 HOME = "/home/someone"
 PROJECT = Path(HOME, "project")
@@ -289,16 +288,16 @@ HARMLESS: tuple[str, ...] = (
 )
 
 
-@pytest.mark.parametrize("command", HIDDEN)
+@every_case("command", HIDDEN)
 def test_a_hidden_danger_is_found(command: str) -> None:
     assert risk_of_command(command, PROJECT, None, ENVIRON) is not None
 
 
-@pytest.mark.parametrize("command", VARIED)
+@every_case("command", VARIED)
 def test_a_danger_is_found_in_whatever_form_it_comes(command: str) -> None:
     assert risk_of_command(command, PROJECT, None, ENVIRON) is not None
 
 
-@pytest.mark.parametrize("command", HARMLESS)
+@every_case("command", HARMLESS)
 def test_what_only_looks_dangerous_is_not_asked_about(command: str) -> None:
     assert risk_of_command(command, PROJECT, None, ENVIRON) is None

@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(content=st.lists(MESSAGE, max_size=4), as_json=st.booleans())
 def test_any_messages_are_shown_or_refused(folder: Path, content: Any, as_json: bool) -> None:
     file = folder / "session.json"

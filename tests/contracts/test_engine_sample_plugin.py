@@ -72,10 +72,10 @@ def run(environ: dict[str, str], *command: str) -> subprocess.CompletedProcess[s
 
 LOAD = """
 import os, sys
-from clew.app import engine_setup, load_engine
+from clew.app import EngineChoice, engine_setup
 from clew.config import load_config
 config = load_config(os.environ)
-loaded = load_engine(config, os.environ, engine_setup(config.settings))
+loaded = EngineChoice(config, os.environ).load(engine_setup(config.settings))
 print(loaded.engine.name, type(loaded.engine).__module__, *loaded.notices)
 """
 IS_IMPORTED = """

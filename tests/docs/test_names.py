@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.support.cases import every_case
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "clew"
@@ -52,7 +52,7 @@ def test_no_class_name_exists_twice() -> None:
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
-@pytest.mark.parametrize(("name", "room"), sorted(NAMED_TYPES))
+@every_case(("name", "room"), sorted(NAMED_TYPES))
 def test_the_types_of_the_glossary_exist_in_their_rooms(name: str, room: str) -> None:
     assert any(name in outline(path)[1] for path in (SOURCE / room).rglob("*.py"))
 

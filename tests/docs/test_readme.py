@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from clew.cli import main
+from tests.support.cases import every_case
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -141,19 +142,19 @@ assert done.changed and done.summary and done.tokens_after <= 10_000 < done.toke
     assert (tmp_path / ".clew" / "state.db").is_file()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_case("page", PAGES)
 def test_every_link_leads_to_a_file(page: Path) -> None:
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_case("page", PAGES)
 def test_every_file_of_the_project_that_is_named_is_there(page: Path) -> None:
     named = re.findall(rf"`(?:python )?((?:{'|'.join(FOLDERS)})/[\w./-]+)", page.read_text(encoding="utf-8"))
     assert [name for name in named if name not in MADE_BY_RUNNING and not (ROOT / name).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_case("page", PAGES)
 def test_no_page_names_a_place_on_one_machine(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert re.findall(r"(?<![\w.~])/(?:root|tmp|work|opt|mnt|Users|home/(?!you/))[\w/.-]*", text) == []

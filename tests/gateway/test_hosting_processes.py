@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from clew.testing.hosting import hosting_with
 
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
+from tests.support.hosting import hosting_with
 
 KEY = {"Idempotency-Key": "order-17"}
 

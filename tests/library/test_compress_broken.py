@@ -13,6 +13,7 @@ from clew.engines import Fate
 from clew.errors import ClewError, InvalidMessage
 from clew.messages import NO_RESULT, read_conversation, repair
 from clew.testing import assistant, call, system, tool, user
+from tests.support.cases import every_case
 
 LOG = "".join(f"ship {line}: berth {line * 31}, cargo salt, master aboard\n" for line in range(30))
 
@@ -61,9 +62,9 @@ def is_valid(wire: Any) -> bool:
     return not repair(conversation.messages, open_end=True).repairs
 
 
-@pytest.mark.parametrize("name", BROKEN)
-@pytest.mark.parametrize("place", ["in the head", "in the middle", "in the tail"])
-@pytest.mark.parametrize("how", [{"context_length": 16_000}, {"target_tokens": 2_500}])
+@every_case("name", BROKEN)
+@every_case("place", ["in the head", "in the middle", "in the tail"])
+@every_case("how", [{"context_length": 16_000}, {"target_tokens": 2_500}])
 def test_a_long_broken_conversation_becomes_a_short_valid_one(name: str, place: str, how: dict[str, Any]) -> None:
     before = {"in the head": 0, "in the middle": 12, "in the tail": 25}[place]
     messages = [system("Be brief."), *rounds(before), *copy.deepcopy(BROKEN[name]), *rounds(26 - before, 50)]
@@ -75,7 +76,7 @@ def test_a_long_broken_conversation_becomes_a_short_valid_one(name: str, place: 
     assert len(done.fates) == len(messages)
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@every_case("name", BROKEN)
 def test_a_short_broken_conversation_is_mended_or_left_with_a_warning(name: str) -> None:
     messages = [user("Hello."), *BROKEN[name], user("Go on.")]
     done = clew.compress(messages, context_length=100_000)
@@ -101,7 +102,7 @@ def test_a_call_without_a_result_gets_a_stub_in_a_folded_conversation() -> None:
     assert tool("lost", NO_RESULT) in done.messages
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("wrong", "index"),
     [("just text", 5), (None, 5), ({"content": "no role"}, 5), ({"role": 7, "content": "x"}, 5), (["a"], 5)],
 )
@@ -113,13 +114,13 @@ def test_what_no_repair_can_save_is_refused_by_its_index(wrong: Any, index: int)
         assert refused.value.index == index
 
 
-@pytest.mark.parametrize("wrong", ["text", 7, None, {"messages": "text"}, {"messages": None}, b"bytes"])
+@every_case("wrong", ["text", 7, None, {"messages": "text"}, {"messages": None}, b"bytes"])
 def test_what_holds_no_messages_is_refused(wrong: Any) -> None:
     with pytest.raises(ClewError):
         clew.compress(wrong, context_length=16_000)
 
 
-@pytest.mark.parametrize("empty", [[], [system("s")], {"messages": []}])
+@every_case("empty", [[], [system("s")], {"messages": []}])
 def test_where_there_is_nothing_nothing_happens(empty: Any) -> None:
     done = clew.compress(empty, context_length=16_000)
     assert not done.changed

@@ -12,13 +12,14 @@ import pytest
 import clew
 from clew import errors
 from clew.testing import assistant, user
+from tests.support.cases import every_case
 
 
 def test_dir_shows_the_public_names_and_nothing_else() -> None:
     assert dir(clew) == sorted(clew.__all__)
 
 
-@pytest.mark.parametrize("name", clew.__all__)
+@every_case("name", clew.__all__)
 def test_each_is_there_and_in_the_docstring(name: str) -> None:
     assert getattr(clew, name) is not None
     assert name in (clew.__doc__ or "")

@@ -21,6 +21,7 @@ from clew.engines import ContextCompressor
 from clew.errors import ClewError, InvalidArgument, InvalidMessage
 from clew.messages import read_conversation
 from clew.store import NewMessage, NewSession
+from tests.support.cases import every_case
 
 USER = {"role": "user", "content": "Which ships came?"}
 LONG = [
@@ -76,23 +77,23 @@ class Plain:
     content = "Which ships came?"
 
 
-@pytest.mark.parametrize("door", [*DOORS, *ASYNC_DOORS])
-@pytest.mark.parametrize("wrong", [[], "text", 5, None, b"bytes", Plain(), {"role", "content"}], ids=kind_of)
+@every_case("door", [*DOORS, *ASYNC_DOORS])
+@every_case("wrong", [[], "text", 5, None, b"bytes", Plain(), {"role", "content"}])
 async def test_what_is_no_message_is_refused_by_its_index(door: str, wrong: Any) -> None:
     with pytest.raises(InvalidMessage, match=r"^message 1: it is of type ") as refused:
         await knock(door, [USER, wrong, *LONG[:10]])
     assert refused.value.index == 1 and refused.value.remedy
 
 
-@pytest.mark.parametrize("door", [*DOORS, *ASYNC_DOORS])
-@pytest.mark.parametrize("wrong", [5, b"bytes", math.nan, True, object(), list], ids=kind_of)
+@every_case("door", [*DOORS, *ASYNC_DOORS])
+@every_case("wrong", [5, b"bytes", math.nan, True, object(), list])
 async def test_what_is_no_list_of_messages_is_refused(door: str, wrong: Any) -> None:
     with pytest.raises(InvalidArgument, match="pass a list of messages"):
         await knock(door, wrong)
 
 
-@pytest.mark.parametrize("door", [*DOORS, *ASYNC_DOORS])
-@pytest.mark.parametrize(
+@every_case("door", [*DOORS, *ASYNC_DOORS])
+@every_case(
     ("content", "place"),
     [
         (b"bytes", "content is of type bytes"),
@@ -111,15 +112,15 @@ async def test_what_cannot_be_read_inside_a_message_is_refused_by_its_place(
         await knock(door, [USER, {"role": "assistant", "content": content}])
 
 
-@pytest.mark.parametrize("door", [*DOORS, *ASYNC_DOORS])
+@every_case("door", [*DOORS, *ASYNC_DOORS])
 async def test_a_field_that_is_named_by_a_number_is_refused(door: str) -> None:
     broken = {"role": "user", "content": [], 1: "one"}
     with pytest.raises(InvalidMessage, match="message 0: a field of it is named 1, which is no text"):
         await knock(door, [broken, USER])
 
 
-@pytest.mark.parametrize("wrong", ["10k", math.inf, math.nan, 10_000.5, True, [10_000], b"1"])
-@pytest.mark.parametrize("name", ["target_tokens", "context_length", "max_output"])
+@every_case("wrong", ["10k", math.inf, math.nan, 10_000.5, True, [10_000], b"1"])
+@every_case("name", ["target_tokens", "context_length", "max_output"])
 def test_what_is_no_number_of_tokens_is_refused(name: str, wrong: Any) -> None:
     for door in (clew.compress, clew.preview):
         with pytest.raises(InvalidArgument, match=f"{name}=.*is no number of tokens; pass a whole number"):
@@ -128,7 +129,7 @@ def test_what_is_no_number_of_tokens_is_refused(name: str, wrong: Any) -> None:
         ContextCompressor(wrong)
 
 
-@pytest.mark.parametrize("wrong", [0, -1])
+@every_case("wrong", [0, -1])
 def test_a_window_or_a_target_below_one_is_refused(wrong: int) -> None:
     with pytest.raises(InvalidArgument, match=f"context_length={wrong} is no window"):
         clew.compress(LONG, context_length=wrong)
@@ -136,7 +137,7 @@ def test_a_window_or_a_target_below_one_is_refused(wrong: int) -> None:
         clew.compress(LONG, target_tokens=wrong)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("argument", "value", "told"),
     [
         ("tools", 0, "tools is of type int; pass a list of tool definitions"),
@@ -238,13 +239,13 @@ SAME: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", SAME)
-@pytest.mark.parametrize("door", [*DOORS, *ASYNC_DOORS])
+@every_case("name", SAME)
+@every_case("door", [*DOORS, *ASYNC_DOORS])
 async def test_other_forms_of_a_message_are_read_by_every_door(door: str, name: str) -> None:
     await knock(door, [SAME[name], *LONG])
 
 
-@pytest.mark.parametrize("name", SAME)
+@every_case("name", SAME)
 def test_other_forms_of_a_message_count_as_dicts_and_come_back_as_they_are(name: str) -> None:
     assert clew.count_tokens([SAME[name]]) == clew.count_tokens([USER])
     for how in ({"context_length": 8_000}, {"target_tokens": 900_000}):
@@ -252,7 +253,7 @@ def test_other_forms_of_a_message_count_as_dicts_and_come_back_as_they_are(name:
         assert done.messages[-1] is SAME[name] and done.changed == ("context_length" in how)
 
 
-@pytest.mark.parametrize("make", [tuple, iter, deque, lambda messages: (message for message in messages)])
+@every_case("make", [tuple, iter, deque, lambda messages: (message for message in messages)])
 def test_any_iterable_of_messages_is_taken_and_a_list_comes_back(make: Callable[[Any], Any]) -> None:
     of_list = clew.compress(LONG, context_length=8_000)
     assert clew.compress(make(LONG), context_length=8_000).messages == of_list.messages
@@ -302,9 +303,7 @@ async def test_a_message_to_store_may_be_an_object_in_a_new_message() -> None:
         assert (row.message, row.tokens) == (USER, 5)
 
 
-@pytest.mark.parametrize(
-    "raw", [None, {}, [], 5, "text", "{}", b"\xff", {"cost": 3}, {"usage": {"words": 5}}, object()]
-)
+@every_case("raw", [None, {}, [], 5, "text", "{}", b"\xff", {"cost": 3}, {"usage": {"words": 5}}, object()])
 def test_a_usage_of_no_known_shape_says_so(raw: Any) -> None:
     used = clew.normalize_usage(raw)
     assert used == clew.CanonicalUsage() and used.is_known is False
@@ -315,9 +314,7 @@ def test_a_usage_of_no_known_shape_says_so(raw: Any) -> None:
     assert engine.last_prompt_tokens == 700
 
 
-@pytest.mark.parametrize(
-    "raw", [{"prompt_tokens": 0, "completion_tokens": 0}, {"input_tokens": 5}, {"total_tokens": 9}]
-)
+@every_case("raw", [{"prompt_tokens": 0, "completion_tokens": 0}, {"input_tokens": 5}, {"total_tokens": 9}])
 def test_a_usage_of_a_known_shape_is_known_also_where_it_is_zero(raw: Any) -> None:
     used = clew.normalize_usage(raw)
     assert used.is_known and (used + used).is_known

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.app import EngineChoice, LoadedEngine, engine_setup, load_engine
+from clew.app import EngineChoice, LoadedEngine, engine_setup
 from clew.config import load_config
 from clew.engines import ContextCompressor, EngineSetup, register_context_engine
 from clew.testing import PlainEngine
@@ -43,7 +43,7 @@ def write(home: Path, name: str, code: str) -> None:
 
 def loaded(home: Path, engine: str | None = None) -> LoadedEngine:
     environ = _environ(home, engine)
-    return load_engine(load_config(environ), environ, EngineSetup(context_length=50_000))
+    return EngineChoice(load_config(environ), environ).load(EngineSetup(context_length=50_000))
 
 
 def _environ(home: Path, engine: str | None) -> Mapping[str, str]:
@@ -80,7 +80,7 @@ def test_a_plugin_with_the_name_of_a_built_in_serves_when_that_name_is_written_d
 
 PROGRAM = """
 import sys
-from clew.app import load_engine
+from clew.app import EngineChoice
 from clew.config import load_config
 from clew.engines import EngineSetup, register_context_engine
 from clew.testing import PlainEngine
@@ -88,7 +88,7 @@ from clew.testing import PlainEngine
 register_context_engine("plain", PlainEngine)
 for named in ({}, {"CLEW_CONTEXT_ENGINE": "plain"}):
     environ = {"CLEW_HOME": sys.argv[1], **named}
-    print(load_engine(load_config(environ), environ, EngineSetup()).engine.name)
+    print(EngineChoice(load_config(environ), environ).load(EngineSetup()).engine.name)
 """
 
 
@@ -191,5 +191,5 @@ def test_built_ins_can_be_others_for_a_program_that_says_so(tmp_path: Path) -> N
 def test_the_settings_of_the_config_reach_the_engine(tmp_path: Path) -> None:
     environ = {"CLEW_HOME": str(tmp_path), "CLEW_COMPRESSION_THRESHOLD": "0.25", "CLEW_MODEL_CONTEXT_LENGTH": "40000"}
     config = load_config(environ)
-    engine = load_engine(config, environ, engine_setup(config.settings)).engine
+    engine = EngineChoice(config, environ).load(engine_setup(config.settings)).engine
     assert engine.get_status().threshold_tokens == 10_000

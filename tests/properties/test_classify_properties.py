@@ -25,7 +25,7 @@ WORDS = st.lists(st.sampled_from(VOCABULARY.split()), max_size=60).map(" ".join)
 @given(STATUSES, JSON | st.binary(max_size=200) | WORDS, st.none() | st.text(max_size=8))
 @example(None, "MAXTOKENS<0", None)
 @example(400, "max_tokens must be less than 1", None)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_anything_gets_a_kind_and_no_impossible_number(status: int | None, body: object, provider: str | None) -> None:
     answer = classify_error(status, body, provider)
     assert answer.kind in get_args(ErrorKind)

@@ -32,7 +32,7 @@ from clew.testing import assistant, call, system, tool, user
 from clew.tokens import counter_for
 from tests.support.strategies import broken_histories, histories
 
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=25, deadline=None)
 chosen = st.builds(
     CompressionSettings,
     target_ratio=st.floats(0.10, 0.80),

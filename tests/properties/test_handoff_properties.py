@@ -45,7 +45,7 @@ def test_a_handoff_is_the_same_value_after_json_and_after_its_text_was_read(hand
     assert Handoff.of_text(handoff.render()) == handoff
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(histories() | broken_histories(), budgets, texts(400))
 def test_a_handoff_fits_and_is_numbered_without_a_gap(history: History, budget: int, task: str) -> None:
     written = write_handoff(summary_input_of(history, task=task, task_number=len(history)), budget, count)
@@ -56,7 +56,7 @@ def test_a_handoff_fits_and_is_numbered_without_a_gap(history: History, budget: 
         assert found == [str(number + 1) for number in range(len(found))]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(histories(), st.sampled_from([150, 400, 1_500]))
 def test_a_larger_handoff_has_every_entry_of_a_smaller_one(history: History, budget: int) -> None:
     source = summary_input_of(history, task="go", task_number=len(history))
@@ -66,7 +66,7 @@ def test_a_larger_handoff_has_every_entry_of_a_smaller_one(history: History, bud
     assert {piece for piece in pieces if piece not in text} <= {f"{n} requests not listed" for n in range(99)}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(histories() | broken_histories(), budgets)
 def test_every_reference_is_the_number_of_a_message(history: History, budget: int) -> None:
     written = write_handoff(summary_input_of(history), budget, count)
@@ -86,7 +86,7 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(steps)
 def test_newest_request_rules_changed_files_and_open_errors_are_present(
     planned: list[tuple[str, str, bool, str]],
@@ -119,7 +119,7 @@ noise = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(
     noise, st.sampled_from([("terminal", {"command": "show"}), ("grep", {"pattern": "x"}), ("odd_tool", {})]), budgets
 )
@@ -130,7 +130,7 @@ def test_noise_is_never_quoted(found: str, made: tuple[str, dict[str, str]], bud
     assert [line for line in found.split("\n") if line in text] == []
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(histories(), histories(), budgets)
 def test_a_handoff_that_is_brought_up_to_date_fits_too(before: History, after: History, budget: int) -> None:
     first = write_handoff(summary_input_of(before, task="go", task_number=0), budget, count)
@@ -162,7 +162,7 @@ def leaks(draw: st.DrawFn) -> tuple[History, str]:
     return messages, secret
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(leaks(), budgets)
 def test_no_secret_gets_into_a_summary(leak: tuple[History, str], budget: int) -> None:
     history, secret = leak
@@ -178,7 +178,7 @@ def test_wrapping_gives_back_text_numbers_and_what_is_kept(text: str, first: int
     assert (found.text, found.first, found.last, found.kept) == (text.strip(), first, first + more, tuple(kept))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.sampled_from(["tool", "user", "assistant", "path"]), texts(80), budgets)
 def test_a_marker_that_anybody_plants_does_not_close_the_handoff(where: str, words: str, budget: int) -> None:
     planted = (

@@ -104,12 +104,12 @@ class Conversation:
         new = [*self._asked(number, plan)]
         facts = [*self._facts(number, plan)]
         work: list[Message] = []
-        while count_tokens([*self.view, *new, *facts, *work]) < WINDOW // 2:
-            for _ in range(5):
-                text = "".join(
-                    f"part {self.steps}, row {line * 7919 + self.steps}: salt\n" for line in range(plan.lines)
-                )
-                work += self._called("read_file", {"path": f"library/part_{self.steps}.txt"}, text)
+        tokens = count_tokens([*self.view, *new, *facts])
+        while tokens < WINDOW // 2:
+            text = "".join(f"part {self.steps}, row {line * 7919 + self.steps}: salt\n" for line in range(plan.lines))
+            read = [*self._called("read_file", {"path": f"library/part_{self.steps}.txt"}, text)]
+            tokens += count_tokens(read)
+            work += read
         new += [*work, *facts] if plan.late else [*facts, *work]
         self.view += new
         return new
@@ -194,7 +194,7 @@ once_each = (Phase.explicit, Phase.generate)
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=6, deadline=None, phases=once_each)
+@settings(max_examples=4, deadline=None, phases=once_each)
 @given(st.lists(plans, min_size=1, max_size=5))
 def test_everything_certain_is_there_after_1_and_after_5_compactions(mode: str, how: list[Plan]) -> None:
     compacted(MODES[mode](), how, 5)
@@ -211,6 +211,6 @@ TYPICAL = [
 ]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["observing", "stateless"])
 def test_everything_certain_is_there_after_20_compactions(mode: str) -> None:
     compacted(MODES[mode](), TYPICAL, 20)

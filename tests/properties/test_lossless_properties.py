@@ -26,7 +26,7 @@ from clew.tooloutput import SpillFolder
 from clew.turn import ModelTarget, ProjectedConversation, Runtime, RuntimeOptions
 from tests.support.strategies import broken_histories, histories
 
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=10, deadline=None)
 windows = st.sampled_from([1_000, 2_000, 4_000, 16_000])
 leaf_sizes = st.sampled_from([200, 500, 2_000])
 MODEL = "any-model"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clew.messages import Message, WireOrigin, calls_of, convert, name_of_call, read_conversation, repair, text_of
 
 # Other work on the machine is no failure.
-unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 words = st.text(max_size=12) | st.sampled_from(["", " ", "\r", "\n\n"])
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | words

@@ -21,7 +21,7 @@ from clew.messages import DialectName, convert, plain_messages
 from tests.support.strategies import broken_histories, histories
 
 DIALECTS: list[DialectName] = ["openai_chat", "anthropic", "responses", "gemini"]
-unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class AnyModel(pydantic.BaseModel, extra="allow"):

@@ -41,7 +41,7 @@ MESSAGES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.lists(MESSAGES | JSON, max_size=4), JSON, JSON, MODELS)
 def test_what_json_can_hold_is_counted_or_refused_and_inside_a_message_always_counted(
     messages: list[Any], system: Any, tools: Any, model: str | None
@@ -55,7 +55,7 @@ def test_what_json_can_hold_is_counted_or_refused_and_inside_a_message_always_co
         assert str(refused).startswith(("system is of type", "tools is of type", "tools["))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(ANY_TEXT, ANY_TEXT, MODELS)
 def test_more_text_is_hardly_ever_fewer_tokens(before: str, after: str, model: str | None) -> None:
     counter = counter_for(model)
@@ -68,13 +68,13 @@ def _o200k() -> AnyTokenizer:
     return Tokenizer.from_pretrained("o200k_base")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(codec="utf-8"), max_size=300) | st.text("<|endofxim_star>\n ", max_size=80))
 def test_the_quick_way_through_a_vocabulary_gives_the_ordinary_count(text: str) -> None:
     assert vocabulary("o200k_base").count(text) == len(_o200k().encode_ordinary(text))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 5_000), max_size=30), st.data())
 def test_a_size_kept_up_to_date_is_the_size_counted_anew(counts: list[int], data: st.DataObject) -> None:
     counter = counter_for("nobody")
@@ -90,7 +90,7 @@ def test_a_size_kept_up_to_date_is_the_size_counted_anew(counts: list[int], data
     assert size.between(0, len(size)) == sum(expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3_000), st.integers(-10, 10**9) | st.none()), max_size=30))
 def test_no_sequence_of_figures_makes_a_size_negative_or_a_ratio_absurd(steps: list[tuple[int, int | None]]) -> None:
     size = ConversationSize(counter_for("nobody"))

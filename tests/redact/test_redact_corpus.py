@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from clew.redact import CATALOG, SecretKind, redact
 from clew.redact.by_context import CONTEXTS
 from clew.redact.by_shape import RUN
 from clew.redact.examples import CorpusCase, cases_in, example_secret, text_before
+from tests.support.cases import every_case
 
 HERE = Path(__file__).parent
 TRUE = cases_in(HERE / "secrets.txt")
@@ -37,7 +36,7 @@ def short(case: CorpusCase) -> str:
     return re.sub(r"\W+", "-", case.text)[:50]
 
 
-@pytest.mark.parametrize("case", TRUE, ids=short)
+@every_case("case", TRUE)
 def test_a_secret_is_taken_out_and_what_is_around_it_stays(case: CorpusCase) -> None:
     rest = case.text
     for secret in case.secrets:
@@ -45,12 +44,12 @@ def test_a_secret_is_taken_out_and_what_is_around_it_stays(case: CorpusCase) -> 
     assert re.sub(r"\[REDACTED:[a-z0-9-]+\]", "\0", redact(case.text).text) == rest
 
 
-@pytest.mark.parametrize("case", FALSE, ids=short)
+@every_case("case", FALSE)
 def test_what_only_looks_like_a_secret_stays(case: CorpusCase) -> None:
     assert redact(case.text).found == ()
 
 
-@pytest.mark.parametrize(("kind", "start"), STARTS, ids=[f"{kind.name}-{start}" for kind, start in STARTS])
+@every_case(("kind", "start"), STARTS)
 def test_every_kind_is_found_in_every_place(kind: SecretKind, start: str) -> None:
     for seed, place in enumerate(PLACES):
         secret = example_secret(kind, seed, start)
@@ -60,14 +59,14 @@ def test_every_kind_is_found_in_every_place(kind: SecretKind, start: str) -> Non
         assert secret not in result.text
 
 
-@pytest.mark.parametrize("kind", CATALOG, ids=lambda kind: kind.name)
+@every_case("kind", CATALOG)
 def test_a_secret_that_is_part_of_a_longer_word_is_none(kind: SecretKind) -> None:
     if not kind.preceded_by:
         secret = example_secret(kind, 3)
         assert all(f.start != 1 for f in redact(f"Z{secret}").found)
 
 
-@pytest.mark.parametrize("kind", CATALOG, ids=lambda kind: kind.name)
+@every_case("kind", CATALOG)
 def test_every_kind_has_the_long_run_by_which_candidates_are_found(kind: SecretKind) -> None:
     for seed in range(10):
         assert re.search(rf"[A-Za-z0-9_~+-]{{{RUN}}}", example_secret(kind, seed))

@@ -9,17 +9,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from clew import compress
 from clew.facts import StateRecord
 from clew.redact import redact, redact_messages, redact_text
 from clew.testing import assistant, call, tool, user
+from tests.support.cases import every_case
 
 FORMS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "forms_of_secrets.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("form", FORMS, ids=[form["form"] for form in FORMS])
+@every_case("form", FORMS)
 def test_a_secret_is_gone_in_this_form(form: dict[str, Any]) -> None:
     clean = redact_text(form["text"])
     assert not [secret for secret in form["secrets"] if secret in clean]
@@ -49,7 +48,7 @@ def test_a_record_of_redacted_messages_knows_no_part_of_a_secret() -> None:
     assert "Tr0ub4dor" not in known and "fake" not in known
 
 
-@pytest.mark.parametrize("target", [1_500, 4_000, 9_000])
+@every_case("target", [1_500, 4_000, 9_000])
 def test_no_secret_nor_a_piece_of_one_is_in_a_handoff(target: int) -> None:
     messages = [user("Set the servers up as I say.")]
     for number, form in enumerate(FORMS):

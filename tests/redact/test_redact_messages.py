@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from clew.messages import Message
 from clew.redact import CATALOG, redact_arguments, redact_messages
 from clew.redact.examples import example_secret
 from clew.testing import user
+from tests.support.cases import every_case
 
 TOKEN = example_secret(next(kind for kind in CATALOG if kind.name == "github-token"))
 HIDDEN = "[REDACTED:github-token]"
@@ -131,7 +130,7 @@ HIDDEN_NAMES = (
 LOG = "".join(f"line {number % 40} of a log that says the same again and again\n" for number in range(25_000))
 
 
-@pytest.mark.parametrize("hidden", HIDDEN_NAMES)
+@every_case("hidden", HIDDEN_NAMES)
 def test_a_hidden_name_is_found_in_a_long_history(hidden: str) -> None:
     history = [user(hidden), user(LOG), call(json.dumps({"command": hidden}))]
     clean = redact_messages(history)
@@ -139,7 +138,7 @@ def test_a_hidden_name_is_found_in_a_long_history(hidden: str) -> None:
     assert clean == [redact_messages([message])[0] for message in history]
 
 
-@pytest.mark.parametrize("first", range(20))
+@every_case("first", range(20))
 def test_a_long_history_is_redacted_as_its_messages_are_alone(first: int) -> None:
     history = [user(LOG), *(user(form["text"]) for form in FORMS[first::20])]
     assert redact_messages(history) == [redact_messages([message])[0] for message in history]
@@ -165,7 +164,7 @@ OVER_LINES = (
 )
 
 
-@pytest.mark.parametrize("text", OVER_LINES)
+@every_case("text", OVER_LINES)
 def test_a_secret_that_only_several_lines_show_is_found_in_a_long_history(text: str) -> None:
     history = [user(LOG), user(text), *(user(line) for line in text.split("\n"))]
     clean = redact_messages(history)
@@ -180,8 +179,8 @@ BESIDE = (
 )
 
 
-@pytest.mark.parametrize(("first", "second"), BESIDE)
-@pytest.mark.parametrize("log", ["", LOG])
+@every_case(("first", "second"), BESIDE)
+@every_case("log", ["", LOG])
 def test_what_a_message_has_does_not_change_how_the_next_is_read(first: str, second: str, log: str) -> None:
     history = [user(log), user(first), user(second)]
     assert redact_messages(history) == [redact_messages([message])[0] for message in history]

@@ -8,6 +8,7 @@ import pytest
 from clew.messages import Message
 from clew.tokens import count_each, count_tokens, counter_for
 from clew.tokens.count import EXACT_CHARS
+from tests.support.cases import every_case
 
 
 def as_message(value: Any) -> Message:
@@ -62,7 +63,7 @@ def test_a_tools_choices_and_inner_objects_are_read() -> None:
     assert counter.tools([tool({"type": "array", "items": inner})]) > bare + 6
 
 
-@pytest.mark.parametrize(
+@every_case(
     "system",
     [
         "You are careful.",
@@ -137,7 +138,7 @@ def test_documents_and_audio_are_counted_and_text_documents_are_read() -> None:
     assert cost({"type": "file", "file": {"file_id": "file_1"}}) == 1_002
 
 
-@pytest.mark.parametrize(
+@every_case(
     "odd",
     [
         {},
@@ -160,7 +161,7 @@ def test_documents_and_audio_are_counted_and_text_documents_are_read() -> None:
         {"type": "something new", "value": {"deep": [1, 2.5, True, None, 10**5_000]}},
     ],
 )
-@pytest.mark.parametrize("model", [None, "claude-opus-4-7", "gemini-3-pro", "gpt-4", "nobody"])
+@every_case("model", [None, "claude-opus-4-7", "gemini-3-pro", "gpt-4", "nobody"])
 def test_odd_messages_are_counted_without_complaint(odd: Any, model: str | None) -> None:
     assert 0 <= count_tokens([as_message(odd)], model=model) < 2_100
 

@@ -8,9 +8,10 @@ import pytest
 from clew.tokens.families import FAMILIES
 from clew.tokens.tokenizer import Estimator, features, vocabulary
 from clew.tokens.weights import CLASSES, LEAD_SCALE, LEAD_WEIGHTS, PAIR_SCALE, PAIR_WEIGHTS
+from tests.support.cases import every_case
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "tokens"),
     [("", 0), ("hello", 1), ("hello world", 2), ("你好", 1), ("tiktoken is great!", 6)],
 )
@@ -30,7 +31,7 @@ def test_half_a_surrogate_pair_is_counted_as_a_replacement_character() -> None:
     assert count("\ud83d\ude00 \ude00") == count("😀 \ufffd")
 
 
-@pytest.mark.parametrize("line", ["value = 1\n", "{}\n", "//\n", "no line end at all, "])
+@every_case("line", ["value = 1\n", "{}\n", "//\n", "no line end at all, "])
 def test_a_long_text_counted_in_pieces_has_the_count_of_its_lines(line: str) -> None:
     count = vocabulary("o200k_base").count
     per_thousand = count(line * 2_000) - count(line * 1_000)
@@ -42,7 +43,7 @@ def test_a_million_spaces_are_counted() -> None:
     assert 0 < vocabulary("o200k_base").count(" " * 1_000_000) < 20_000
 
 
-@pytest.mark.parametrize("name", sorted({family.vocabulary for family in FAMILIES if family.vocabulary}))
+@every_case("name", sorted({family.vocabulary for family in FAMILIES if family.vocabulary}))
 def test_every_vocabulary_that_a_family_names_is_in_the_wheel(name: str) -> None:
     assert vocabulary(name).count("Some words, and 12 numbers.") in range(5, 14)
 
@@ -66,7 +67,7 @@ KOREAN = "어제 배포는 디스크가 가득 차서 실패했습니다. 로그
 RUSSIAN = "Вчера выкладка не удалась: на диске не осталось места. Сначала удалим журналы, потом перезапустим службы. "
 
 
-@pytest.mark.parametrize("weights", ["o200k", "gemma"])
+@every_case("weights", ["o200k", "gemma"])
 def test_the_tables_have_a_weight_for_every_pair_and_every_leading_byte(weights: str) -> None:
     assert [len(row) for row in PAIR_WEIGHTS[weights]] == [16] * 16
     assert len(LEAD_WEIGHTS[weights]) == 64
@@ -78,7 +79,7 @@ def test_no_character_is_in_two_classes() -> None:
     assert len(characters) == len(set(characters))
 
 
-@pytest.mark.parametrize("text", [PROSE, CODE, LOG, CHINESE, "", "x", "a" * 200_001, CHINESE * 3_000, "\ud800 alone"])
+@every_case("text", [PROSE, CODE, LOG, CHINESE, "", "x", "a" * 200_001, CHINESE * 3_000, "\ud800 alone"])
 def test_the_quick_sum_is_the_sum_of_weights_over_features(text: str) -> None:
     flat = [weight / PAIR_SCALE for row in PAIR_WEIGHTS["o200k"] for weight in row]
     flat += [weight / LEAD_SCALE for weight in LEAD_WEIGHTS["o200k"]]
@@ -93,7 +94,7 @@ def test_additions_to_pairs_are_added_once_for_each_occurrence() -> None:
     assert more.tokens("one of each and all") - plain.tokens("one of each and all") == pytest.approx(4 * 0.5, abs=0.03)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "percent"),
     [
         (PROSE * 4, 12),
@@ -106,9 +107,8 @@ def test_additions_to_pairs_are_added_once_for_each_occurrence() -> None:
         (base64.b64encode(random.Random(7).randbytes(3_000)).decode(), 6),
         (random.Random(7).randbytes(3_000).hex(), 6),
     ],
-    ids=["prose", "code", "log", "chinese", "japanese", "korean", "russian", "base64", "hex"],
 )
-@pytest.mark.parametrize(("weights", "encoding"), [("o200k", "o200k_base"), ("gemma", "gemma3")])
+@every_case(("weights", "encoding"), [("o200k", "o200k_base"), ("gemma", "gemma3")])
 def test_the_estimate_is_near_the_vocabulary_on_every_kind_of_text(
     text: str, percent: int, weights: str, encoding: str
 ) -> None:

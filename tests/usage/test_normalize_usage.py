@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from clew.usage import MAX_COUNT, CanonicalUsage, normalize_usage
+from tests.support.cases import every_case
 
 ABSURD = [
     1e30,
@@ -33,10 +32,8 @@ ABSURD = [
 ]
 
 
-@pytest.mark.parametrize("figure", ABSURD, ids=lambda figure: f"{figure!r:.12}")
-@pytest.mark.parametrize(
-    "shape", ["prompt_tokens", "input_tokens", "output_tokens", "total_tokens", "cache_read_input_tokens"]
-)
+@every_case("figure", ABSURD)
+@every_case("shape", ["prompt_tokens", "input_tokens", "output_tokens", "total_tokens", "cache_read_input_tokens"])
 def test_an_absurd_figure_is_bounded_and_never_an_error(shape: str, figure: object) -> None:
     read = normalize_usage({"prompt_tokens": 5, "completion_tokens": 3, shape: figure})
     for count in (
@@ -49,7 +46,7 @@ def test_an_absurd_figure_is_bounded_and_never_an_error(shape: str, figure: obje
         assert type(count) is int and 0 <= count <= MAX_COUNT
 
 
-@pytest.mark.parametrize("figure", ABSURD, ids=lambda figure: f"{figure!r:.12}")
+@every_case("figure", ABSURD)
 def test_a_usage_of_ours_with_absurd_figures_is_bounded_too(figure: Any) -> None:
     read = normalize_usage(CanonicalUsage(figure, figure, figure, figure, figure))
     assert all(
@@ -143,7 +140,7 @@ SHAPES: dict[str, tuple[Any, CanonicalUsage]] = {
 # fmt: on
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@every_case("name", SHAPES)
 def test_a_shape_is_read_right(name: str) -> None:
     raw, expected = SHAPES[name]
     assert normalize_usage(raw) == expected

@@ -9,16 +9,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from clew.providers import classify_error
+from tests.support.cases import every_case
 
 BODIES = Path(__file__).with_name("bodies.jsonl")
 SAMPLES: list[dict[str, Any]] = [json.loads(line) for line in BODIES.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["provider named", "provider unknown"])
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample['provider']}: {sample['body'][:60]}")
+@every_case("named", [True, False])
+@every_case("sample", SAMPLES)
 def test_a_body_is_read_right(sample: dict[str, Any], named: bool) -> None:
     answer = classify_error(sample["status"], sample["body"], sample["provider"] if named else None)
     assert (answer.kind, answer.limit, answer.available_output, answer.retry_after) == (

@@ -12,6 +12,7 @@ import pytest
 
 from clew.providers import ErrorClass, ErrorKind, classify_error
 from clew.providers.errors.table import ERROR_PATTERNS, NUMBER_PATTERNS, OUTPUT_NUMBER_PATTERNS
+from tests.support.cases import every_case
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,19 +302,17 @@ def read(case: Case, provider: str | None) -> Case:
     )
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: str(case.body)[:60])
+@every_case("case", ALL_CASES)
 def test_a_refusal_is_read_with_its_numbers(case: Case) -> None:
     assert read(case, case.provider) == case
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in ALL_CASES if not case.provider], ids=lambda case: str(case.body)[:60]
-)
+@every_case("case", [case for case in ALL_CASES if not case.provider])
 def test_a_provider_that_does_not_fit_changes_nothing(case: Case) -> None:
     assert read(case, "somebody-else") == case
 
 
-@pytest.mark.parametrize(
+@every_case(
     "wrapped",
     [
         BODY.encode(),
@@ -330,7 +329,6 @@ def test_a_provider_that_does_not_fit_changes_nothing(case: Case) -> None:
         BODY.replace(" ", "\n"),
         f"see https://example.invalid/docs/rate-limits?n=4096 for help: {BODY}",
     ],
-    ids=lambda body: str(body)[:40],
 )
 def test_the_wrapping_does_not_matter(wrapped: object) -> None:
     answer = classify_error(400, wrapped)
@@ -373,7 +371,7 @@ def test_a_prompt_counted_only_so_far_says_so() -> None:
     assert classify_error(400, body).input_is_at_least
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("body", "most"),
     [
         ("At most 5 image(s) may be provided in one request.", 5),

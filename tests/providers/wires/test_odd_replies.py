@@ -57,7 +57,7 @@ def accumulated(kind: type[Any], events: list[tuple[str, Any]]) -> ReplyAccumula
 
 
 @pytest.mark.parametrize(("kind", "events"), KINDS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(choice=st.data())
 def test_a_field_of_the_wrong_type_breaks_nothing(kind: type[Any], events: Any, choice: st.DataObject) -> None:
     stream = list(events(ANSWER, {"stream_options": {"include_usage": True}}))
@@ -84,7 +84,7 @@ def test_lost_and_repeated_events_break_nothing(kind: type[Any], events: Any, ch
 
 
 @pytest.mark.parametrize(("kind", "events"), KINDS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(body=st.dictionaries(st.sampled_from(["choices", "content", "output", "type", "error", "usage", "model"]), ODD))
 def test_a_body_of_any_shape_breaks_nothing(kind: type[Any], events: Any, body: dict[str, Any]) -> None:
     accumulator: ReplyAccumulator = kind("mock")
