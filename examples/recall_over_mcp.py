@@ -18,11 +18,11 @@ async def main(home: str) -> None:
         hits: list = []
         while not hits:  # the import has just begun
             await asyncio.sleep(0.2)
-            found = await client.call_tool("search_sessions", {"query": "radio outage"})
+            found = await client.call_tool("clew_search", {"query": "radio outage"})
             hits = found.structured_content["hits"]
         print(f"{hits[0]['session'][:6]}... m{hits[0]['message']} {hits[0]['role']}: {hits[0]['title']}")
         asked = {"session": hits[0]["session"], "tokens": 2_000}
-        folded = (await client.call_tool("compress_session", asked)).structured_content
+        folded = (await client.call_tool("clew_handoff", asked)).structured_content
         print(f"{folded['tokens_before']:,} tokens as a handoff of {folded['tokens_after']:,}")
 
 

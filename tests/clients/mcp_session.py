@@ -20,7 +20,7 @@ from tests.clients.session import client_environ, run_program
 
 PROMPT = "How long does the depot wait before it tries again? It was settled in an old session."
 FACT = "The depot waits 4177 seconds before it tries again"
-TOOL = "search_sessions"
+TOOL = "clew_search"
 WAITING = "WaitForMcpServers"
 """By which Claude Code lets its model wait for a server that has not started yet."""
 LIMIT_SECONDS = 300.0

@@ -270,11 +270,11 @@ def test_the_tool_recalls_as_json_what_was_folded(shared: SharedStore) -> None:
     folded(engine, exchanges(14))
     found = json.loads(engine.handle_tool_call("clew_recall", {"query": "p5.csv"}, messages=[]))
     assert "/data/ports/p5.csv" in found["result"]
-    assert "clew_recall(session=ID, around=NUMBER)" in found["result"]
-    opened = json.loads(engine.handle_tool_call("clew_recall", {"around": 10}))
+    assert "clew_recall(open=m12, session=ID)" in found["result"]
+    opened = json.loads(engine.handle_tool_call("clew_recall", {"open": "m10"}))
     assert "Question 5" in opened["result"]
     assert "no tool" in json.loads(engine.handle_tool_call("other", {}))["error"]
-    assert "around" in json.loads(engine.handle_tool_call("clew_recall", {"around": "x"}))["error"]
+    assert "names no message" in json.loads(engine.handle_tool_call("clew_recall", {"open": "x"}))["error"]
 
 
 def test_engines_of_many_agents_share_one_store_from_their_threads(shared: SharedStore) -> None:

@@ -58,7 +58,7 @@ async def ask(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 async def until_imported(client: Client, count: int) -> None:
     for _ in range(10_000):
-        if (await ask(client, "session_state"))["sessions_in_all"] == count:
+        if (await ask(client, "clew_list"))["sessions_in_all"] == count:
             return
     raise AssertionError("nothing was imported")
 
@@ -71,12 +71,11 @@ async def test_a_client_recalls_what_another_program_left_on_the_disk(tmp_path: 
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
         assert sum(len(tool.model_dump_json(exclude_none=True)) for tool in tools) < 3_500
         await until_imported(client, 2)
-        [hit] = (await ask(client, "search_sessions", query="bearing"))["hits"]
+        [hit] = (await ask(client, "clew_search", query="bearing"))["hits"]
         assert (hit["session"], hit["message"], hit["program"]) == ("codex-th-1", 1, "codex")
-        opened = await ask(client, "open_session", session=hit["session"], start=f"m{hit['message']}")
+        opened = await ask(client, "clew_open", session=hit["session"], messages=f"m{hit['message']}-")
         assert [each["text"] for each in opened["messages"]] == ["A dry bearing.", "Oil it.", "Oiled."]
-        assert (await ask(client, "compress_session", session="th-1"))["messages"][0]["text"] == "Why is hall 3 late?"
-        assert (await ask(client, "count_tokens", text="Oil it."))["tokens"] > 0
+        assert (await ask(client, "clew_handoff", session="th-1"))["messages"][0]["text"] == "Why is hall 3 late?"
         await check_resources(client)
         await check_prompts(client)
         await check_mistakes(client)
@@ -116,10 +115,10 @@ async def check_prompts(client: Client) -> None:
 
 async def check_mistakes(client: Client) -> None:
     for tool, given, told in (
-        ("open_session", {}, "needs session"),
-        ("open_session", {"session": "codex-th-1", "start": "soon"}, "start is 'soon'"),
-        ("open_session", {"session": "codex-th-1", "page": 2}, "not page"),
-        ("search_sessions", {"query": 7}, "query is 7; send it as text"),
+        ("clew_open", {}, "needs session"),
+        ("clew_open", {"session": "codex-th-1", "messages": "soon"}, "'soon' names no message"),
+        ("clew_open", {"session": "codex-th-1", "page": 2}, "not page"),
+        ("clew_search", {"query": 7}, "query is 7; send it as text"),
         ("brew", {}, "there is no tool 'brew'"),
     ):
         result = await client.call_tool(tool, given)
@@ -134,7 +133,7 @@ def test_only_the_protocol_is_on_standard_output_and_nothing_is_imported_unasked
     lines = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "session_state", "arguments": {}}},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "clew_list", "arguments": {}}},
     ]
     words, environ = [sys.executable, "-m", "clew", "mcp", "--no-import"], {"HOME": str(tmp_path), **PYTHON}
     pipe = subprocess.PIPE

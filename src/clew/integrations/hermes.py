@@ -45,17 +45,17 @@ _MAX_GROWTH = 0.05
 RECALL_SCHEMA: dict[str, Any] = {
     "name": "clew_recall",
     "description": (
-        "Search everything said or run in this and earlier conversations, or read it word for word. It brings back "
-        "the exact words of what a handoff folded: m12 there is message 12 of this conversation (around=12). "
-        "Give query to search; around to read."
+        "Search everything said or run in this and earlier conversations, or open it word for word. It brings back "
+        "the exact words of what a handoff folded: m12 there is message 12 of this conversation (open=m12). "
+        "Give query to search, or open to read."
     ),
     "parameters": {
         "type": "object",
         "properties": {
             "query": {"type": "string", "description": "any words"},
-            "session": {"type": "string", "description": "id of a hit, or this; default for around: this"},
-            "around": {"type": "integer", "description": "message number"},
-            "offset": {"type": "integer", "description": "char to read on from"},
+            "open": {"type": "string", "description": "m12, m12-m20, or m12@3000 (from a char on)"},
+            "around": {"type": "string", "description": "with open: words to show a long message around"},
+            "session": {"type": "string", "description": "id of a hit, or this; default for open: this"},
         },
     },
 }

@@ -8,21 +8,21 @@ from typing import Any, TypeAlias
 
 from mcp import types
 
-from clew.agent.tools.base import Arguments, flag_argument, number_argument, text_argument
+from clew.agent.tools.base import Arguments, number_argument, text_argument
 from clew.errors import InvalidArgument
 from clew.integrations.session_recall import (
-    MAX_HITS,
+    MAX_PAGES,
     MAX_TOKENS,
     MIN_TOKENS,
     USUAL_TOKENS,
     SessionQuery,
     SessionRecall,
 )
+from clew.turn import PAGE_CHARS, SHORT_CHARS
 
 Answer: TypeAlias = Callable[[SessionRecall, Arguments], Awaitable[dict[str, Any]]]
-_NUMBER_SPAN = 2**31
 _PROGRAMS = "claude-code, codex, gemini-cli, opencode, pi, hermes, terminal, ..."
-_TEXT, _WHOLE, _FLAG = "string", "integer", "boolean"
+_TEXT, _WHOLE = "string", "integer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,46 +63,40 @@ async def _search(recall: SessionRecall, given: Arguments) -> dict[str, Any]:
         text_argument(given, "program", ""),
         text_argument(given, "role", ""),
         number_argument(given, "days", 0, 0, 100_000),
-        number_argument(given, "page", 1, 1, MAX_HITS),
+        number_argument(given, "page", 1, 1, MAX_PAGES),
     )
     return await recall.search(query)
 
 
 async def _open(recall: SessionRecall, given: Arguments) -> dict[str, Any]:
-    start = given.get("start")
-    # As a handoff names it: m12 is 12.
-    plain = {**given, "start": start[1:] if isinstance(start, str) and start.startswith("m") else start}
-    first = number_argument(plain, "start", 0, -_NUMBER_SPAN, _NUMBER_SPAN)
-    offset = number_argument(given, "offset", 0, 0, _NUMBER_SPAN)
-    return await recall.open(text_argument(given, "session"), first, offset, whole=flag_argument(given, "whole"))
+    wanted = given.get("messages")
+    name = f"m{wanted}" if isinstance(wanted, int) and wanted >= 0 else text_argument(given, "messages", "m0-")
+    chars = number_argument(given, "chars", SHORT_CHARS, 1, PAGE_CHARS)
+    return await recall.open(text_argument(given, "session"), name, text_argument(given, "around", ""), chars)
 
 
-async def _compress(recall: SessionRecall, given: Arguments) -> dict[str, Any]:
+async def _handoff(recall: SessionRecall, given: Arguments) -> dict[str, Any]:
     tokens = max(MIN_TOKENS, number_argument(given, "tokens", USUAL_TOKENS, 1, MAX_TOKENS))
     return await recall.compress(text_argument(given, "session"), tokens, text_argument(given, "focus", "") or None)
 
 
-async def _count(recall: SessionRecall, given: Arguments) -> dict[str, Any]:
-    model = text_argument(given, "model", "") or None
-    return await recall.count(text_argument(given, "session", ""), text_argument(given, "text", ""), model)
-
-
-async def _state(recall: SessionRecall, given: Arguments) -> dict[str, Any]:
-    session = text_argument(given, "session", "")
-    if session:
-        return await recall.state(session)
+async def _list(recall: SessionRecall, given: Arguments) -> dict[str, Any]:
     return await recall.overview(text_argument(given, "program", ""), number_argument(given, "page", 1, 1, 100_000))
 
 
-_SESSION = (_TEXT, "id, as hits name it; or a title")
+async def _state(recall: SessionRecall, given: Arguments) -> dict[str, Any]:
+    return await recall.state(text_argument(given, "session"))
+
+
+_SESSION = (_TEXT, "id, the beginning or end of one, or a title")
 TOOLS = (
     RecallServerTool(
-        "search_sessions",
+        "clew_search",
         "Search old sessions",
         "Find what was said, run or decided in earlier sessions of any coding agent on this machine. Any of the words "
-        "counts, best hits first. Each hit names its session and message: read on with open_session.",
+        "counts, best hits first, with the text around them. Read more of one with clew_open.",
         {
-            "query": (_TEXT, "any words"),
+            "query": (_TEXT, "any words, or a question"),
             "session": (_TEXT, "only in this session"),
             "program": (_TEXT, f"only sessions of: {_PROGRAMS}"),
             "role": (_TEXT, "only user, assistant or tool"),
@@ -113,48 +107,50 @@ TOOLS = (
         ("query",),
     ),
     RecallServerTool(
-        "open_session",
-        "Read an old session",
-        "Read messages of a session word for word, from a message number on, page by page.",
+        "clew_open",
+        "Open messages",
+        "Messages of a session word for word. Long ones by their beginning, or the part around some words.",
         {
             "session": _SESSION,
-            "start": (_WHOLE, "message number; -20 is the 20 newest; default 0"),
-            "offset": (_WHOLE, "char in that message to read on from"),
-            "whole": (_FLAG, "tool results whole, not their first 300 chars"),
+            "messages": (
+                _TEXT,
+                "m12, m12-m20, m12- (to the end), -20 (newest), m12@3000 (from a char); default m0-",
+            ),
+            "around": (_TEXT, "words to show long messages around"),
+            "chars": (_WHOLE, f"most of each message; default {SHORT_CHARS}"),
         },
         _open,
         ("session",),
     ),
     RecallServerTool(
-        "compress_session",
+        "clew_list",
+        "List sessions",
+        "The newest sessions, which programs they are of, how far the import is.",
+        {
+            "program": (_TEXT, f"only sessions of: {_PROGRAMS}"),
+            "page": (_WHOLE, "next_page of the last answer"),
+        },
+        _list,
+    ),
+    RecallServerTool(
+        "clew_state",
+        "State of a session",
+        "A session: its size, first and last request, and how its files, tests, tasks and rules stand.",
+        {"session": _SESSION},
+        _state,
+        ("session",),
+    ),
+    RecallServerTool(
+        "clew_handoff",
         "Hand a session over",
         "A whole session in few tokens, to take it over: a handoff with requests, decisions, changed files and errors; "
-        "m12 in it is message 12 for open_session. Nothing stored is changed, no model is called.",
+        "m12 in it is message 12 for clew_open. Nothing stored is changed, no model is called.",
         {
             "session": _SESSION,
             "tokens": (_WHOLE, f"{MIN_TOKENS} to {MAX_TOKENS}; default {USUAL_TOKENS}"),
             "focus": (_TEXT, "what to tell in full"),
         },
-        _compress,
+        _handoff,
         ("session",),
-    ),
-    RecallServerTool(
-        "count_tokens",
-        "Count tokens",
-        "How many tokens a session or a text has for a model, and how much of its window.",
-        {"session": _SESSION, "text": (_TEXT, "instead of session"), "model": (_TEXT, "default: the session's")},
-        _count,
-    ),
-    RecallServerTool(
-        "session_state",
-        "State of sessions",
-        "Without session: the newest sessions, which programs they are of, how far the import is. With: its size, "
-        "first and last request, and how its files, tests, tasks and rules stand.",
-        {
-            "session": (_TEXT, "id or title"),
-            "program": (_TEXT, f"only sessions of: {_PROGRAMS}"),
-            "page": (_WHOLE, "next_page of the last answer"),
-        },
-        _state,
     ),
 )

@@ -10,14 +10,9 @@ from dataclasses import dataclass
 
 from clew.agent.safe_text import without_invisible
 from clew.redact import SecretFinding, redact
-from clew.store import Snippet
 
 AROUND_CHARS = 6_000
 """Text that is looked at before and behind a part; the longest secrets, private keys, have some 3,200."""
-SNIPPET_CHARS = 4_000
-"""How much a search is asked for, so that there is text around what is shown."""
-_SHOWN_CHARS = 500
-_BEFORE_MATCH = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +44,6 @@ class RecalledText:
         """One line, cut; empty for none."""
         words = " ".join(self.part(text or "", 0, chars * 8).text.split())
         return words if len(words) <= chars else f"{words[: chars - 1]}…"
-
-    def around_match(self, snippet: Snippet) -> str:
-        """The text around the first match of a search, which was asked for `SNIPPET_CHARS`."""
-        first = snippet.marks[0][0] if snippet.marks else 0
-        start = max(0, min(first - _BEFORE_MATCH, len(snippet.text) - _SHOWN_CHARS))
-        shown = self.part(snippet.text, start, _SHOWN_CHARS)
-        before = "" if start == 0 and snippet.is_start else "… "
-        after = "" if shown.end == len(snippet.text) and snippet.is_end else " …"
-        return f"{before}{shown.text.strip()}{after}"
 
 
 def _without(text: str, start: int, stop: int, low: int, found: tuple[SecretFinding, ...]) -> str:

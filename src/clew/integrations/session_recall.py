@@ -1,4 +1,4 @@
-"""What another agent may ask about the sessions of a store: search, open, compress, count them, and tell their state.
+"""What another agent may ask about the sessions of a store: search, open, list and fold them, and tell their state.
 
 Every answer is a JSON object of bounded size, with what to ask for next. No conversation is changed. Only those of
 the person at this machine are seen, whoever else has some in the store.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from clew.agent.tools.recall import message_text
 from clew.config import CompressionSettings
 from clew.engines import (
     Changed,
@@ -27,23 +26,30 @@ from clew.engines import (
 )
 from clew.errors import InvalidArgument, UnknownSession
 from clew.facts import person_text
-from clew.integrations.recalled_text import SNIPPET_CHARS, RecalledText
+from clew.integrations.recalled_text import RecalledText
 from clew.messages import Message, text_of
-from clew.store import CallFilter, SearchHit, SearchScope, Session, Store, StoredMessage, View
-from clew.tokens import count_each, counter_for, window_of
-from clew.turn import read_conversation_state
+from clew.store import CallFilter, SearchHit, SearchScope, Session, Store, View
+from clew.turn import (
+    SHORT_CHARS,
+    FoundMessage,
+    OpenedMessage,
+    message_text,
+    open_messages,
+    position_of,
+    read_conversation_state,
+    search_history,
+)
 
 OWNER = ""
 """The person at the terminal, to whom imported sessions and those of `clew chat` belong."""
 HITS_PER_PAGE = 8
-MAX_HITS = 80
+MAX_PAGES = 10
 SESSIONS_PER_PAGE = 20
-MESSAGES_PER_PAGE = 40
-PAGE_CHARS = 16_000
+VIEW_CHARS = 16_000
 SHORT_RESULT_CHARS = 300
 MIN_TOKENS, USUAL_TOKENS, MAX_TOKENS = 1_000, 4_000, 16_000
 """Of a compressed session."""
-MAX_COUNTED_CHARS = 2_000_000
+_SHORTEST_ENDING = 4
 _ROWS_AT_ONCE = 200
 _NEAR = 5
 _EVERY_SESSION = 100_000
@@ -83,88 +89,97 @@ class SessionRecall:
         """The best hits for any of the words, a page at a time."""
         if not query.words.strip():
             raise InvalidArgument("query is empty; give the words to look for")
-        within = (await self.find(query.session)).id if query.session else None
+        within = await self.find(query.session) if query.session else None
         scope = SearchScope(
-            conversation_of=within,
+            conversation_of=within.id if within else None,
             owner=OWNER,
             roles=(query.role,) if query.role else (),
             since=datetime.now(UTC) - timedelta(days=query.days) if query.days else None,
         )
-        first = (query.page - 1) * HITS_PER_PAGE
-        wanted = min(MAX_HITS, first + HITS_PER_PAGE + 1)
-        # Programs are no part of the index: where one is asked for, more is looked at.
-        found = await self._store.search(
-            query.words, scope, limit=wanted * (5 if query.program else 1), snippet_chars=SNIPPET_CHARS
+        sessions: dict[str, Session] = {}
+        if query.program:
+            sessions = {it.id: it for it in await self._store.list_sessions(owner=OWNER, limit=_EVERY_SESSION)}
+
+        def is_other(hit: SearchHit) -> bool:
+            return bool(query.program) and _program(sessions, hit) != query.program
+
+        page = await search_history(
+            self._store, query.words, scope, limit=HITS_PER_PAGE, page=query.page, is_seen=is_other
         )
-        sessions = await self._sessions_of(found.hits)
-        hits = [hit for hit in found.hits if not query.program or _program(sessions, hit) == query.program][:wanted]
-        shown = hits[first : first + HITS_PER_PAGE]
-        answer: dict[str, Any] = {"hits": [self._hit(hit, sessions) for hit in shown]}
-        if len(hits) > first + HITS_PER_PAGE:
+        answer: dict[str, Any] = {} if within is None else self._about(within)
+        answer["hits"] = [await self._hit(found, is_named=within is None) for found in page.hits]
+        if page.has_more:
             answer["next_page"] = query.page + 1
-        if not shown:
+        if not page.hits:
             answer["note"] = "Nothing found. Try other or fewer words, or fewer filters."
         return {**answer, **self._import_note()}
 
-    async def _sessions_of(self, hits: Iterable[SearchHit]) -> dict[str, Session]:
-        names = dict.fromkeys(hit.session for hit in hits if hit.session)
-        return {name: await self._store.session(name, owner=OWNER) for name in names}
-
-    def _hit(self, hit: SearchHit, sessions: Mapping[str, Session]) -> dict[str, Any]:
-        what = {"summary": "handoff", "output": "output"}.get(hit.kind) or hit.role
-        told = {
-            "session": hit.session,
+    async def _hit(self, found: FoundMessage, *, is_named: bool) -> dict[str, Any]:
+        hit = found.hit
+        told: dict[str, Any] = {}
+        if is_named and hit.session:
+            session = await self._store.session(hit.session, owner=OWNER)
+            told = {"session": hit.session, "at": _minute(hit.at), "program": session.source}
+            told["title"] = self._texts.line(hit.title, 80)
+        told |= {
             "message": hit.seq,
-            "role": what,
+            "role": {"summary": "handoff", "output": "output"}.get(hit.kind) or hit.role,
             "tool": hit.tool,
-            "at": _minute(hit.at),
-            "program": _program(sessions, hit),
-            "title": self._texts.line(hit.title, 80),
-            "text": self._texts.around_match(hit.snippet),
+            "result_of": found.call and {"message": found.call.number, "call": self._texts.line(found.call.call, 160)},
+            "results": [link.number for link in found.results],
+            "same_in": sorted(hit.copies),
+            "text": await self._excerpts(hit),
+            "beside": {f"m{it.seq}": await self._excerpts(it) for it in found.partners},
         }
-        return {name: value for name, value in told.items() if value is not None and value != ""}
+        if found.preview:
+            told["beside"][f"m{found.results[0].number}"] = self._texts.whole(found.preview)
+        return {name: value for name, value in told.items() if value not in (None, "", [], {})}
+
+    async def _excerpts(self, hit: SearchHit) -> str:
+        """What a hit shows, without secrets: these are looked for in the whole text, since an excerpt may cut one."""
+        whole = ""
+        if hit.kind == "output":
+            output = await self._store.output(hit.ref, owner=OWNER)
+            whole = output.text if output else ""
+        elif hit.kind == "message" and hit.session is not None and hit.seq is not None:
+            rows = await self._store.messages(hit.session, hit.seq, hit.seq + 1, owner=OWNER, keep_damaged=True)
+            whole = message_text(rows[0].message) if rows else ""
+        clean = []
+        for it in hit.excerpts or (hit.snippet,):
+            is_there = whole[it.start : it.start + len(it.text)] == it.text
+            text = self._texts.part(whole, it.start, len(it.text)).text if is_there else self._texts.whole(it.text)
+            clean.append(f"{'' if it.is_start else '… '}{text}{'' if it.is_end else ' …'}")
+        return "\n".join(clean)
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
-    async def open(self, name: str, start: int = 0, offset: int = 0, *, whole: bool = False) -> dict[str, Any]:
-        """Messages word for word from a number on; tool results by their beginning, unless `whole`."""
+    async def open(self, name: str, wanted: str = "m0-", words: str = "", chars: int = SHORT_CHARS) -> dict[str, Any]:
+        """Messages by number, word for word; of long ones the part around some words."""
         session = await self.find(name)
-        count = await self._count_messages(session)
-        first = max(0, count + start) if start < 0 else start
-        if count and first >= count:
-            raise InvalidArgument(f"start is {start}; session {session.id} has messages 0 to {count - 1}")
-        rows = await self._store.messages(session.id, first, first + MESSAGES_PER_PAGE, owner=OWNER, keep_damaged=True)
-        shown, following = self._page(rows, offset, whole)
-        answer = {**self._about(session), "messages_in_all": count, "messages": shown}
-        if following is None and rows and rows[-1].seq + 1 < count:
-            following = {"start": rows[-1].seq + 1}
-        return {**answer, "next": following} if following else answer
+        page = await open_messages(self._store, session.id, wanted, words=words, chars=chars, owner=OWNER)
+        answer = {**self._about(session), "messages_in_all": page.count}
+        answer["messages"] = [self._opened(message) for message in page.messages]
+        if page.missing:
+            answer["note"] = f"None of these words is there: {page.missing}"
+        return {**answer, "next": page.next} if page.next else answer
 
-    def _page(
-        self, rows: Sequence[StoredMessage], offset: int, whole: bool
-    ) -> tuple[list[dict[str, Any]], dict[str, int] | None]:
-        """As many messages as fit on a page, and where the next page begins."""
-        shown: list[dict[str, Any]] = []
-        room = PAGE_CHARS
-        for row in rows:
-            text = message_text(row.message)
-            start = min(offset, len(text)) if not shown else 0
-            is_short = row.message["role"] == "tool" and not whole and not start
-            if shown and room < (SHORT_RESULT_CHARS if is_short else min(len(text), PAGE_CHARS // 4)):
-                return shown, {"start": row.seq}
-            part = self._texts.part(text, start, min(room, SHORT_RESULT_CHARS) if is_short else room)
-            told = {"message": row.seq, "role": row.message["role"], "at": _minute(row.at), "text": part.text}
-            if row.tool:
-                told["tool"] = row.tool
-            if part.end < len(text):
-                told["cut"] = f"chars {start:,} to {part.end:,} of {len(text):,}"
-            shown.append(told)
-            room -= part.end - start
-            if part.end < len(text) and not is_short:
-                return shown, {"start": row.seq, "offset": part.end}
-        return shown, None
+    def _opened(self, message: OpenedMessage) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "message": message.number,
+            "role": message.role,
+            "tool": message.tool,
+            "at": _minute(message.at),
+            "result_of": message.call and {"message": message.call.number, "call": self._texts.line(message.call.call)},
+            "results": [link.number for link in message.results],
+        }
+        told = {name: value for name, value in told.items() if value not in (None, "", [])}
+        texts = [self._texts.part(message.text, part.start, len(part)).text for part in message.parts]
+        told["text"] = texts[0] if len(texts) == 1 else texts
+        if not message.is_whole:
+            told["cut"] = "; ".join(position_of(part, len(message.text)) for part in message.parts)
+        return told
 
-    # -- compressing and counting --------------------------------------------------------------------------------------
+    # -- compressing --------------------------------------------------------------------------------------
 
     async def compress(self, name: str, tokens: int = USUAL_TOKENS, focus: str | None = None) -> dict[str, Any]:
         """A whole session in so many tokens: how it began, a handoff, how it ended. Numbers in it open messages."""
@@ -185,24 +200,6 @@ class SessionRecall:
             "messages_in_all": len(messages),
             "messages": shown,
         }
-
-    async def count(self, name: str = "", text: str = "", model: str | None = None) -> dict[str, Any]:
-        """How many tokens a session or a text has, and how much of the model's window that is."""
-        if bool(name) == bool(text):
-            raise InvalidArgument("give either session or text")
-        if text:
-            if len(text) > MAX_COUNTED_CHARS:
-                raise InvalidArgument(f"text has {len(text):,} chars; at most {MAX_COUNTED_CHARS:,} are counted")
-            counter = counter_for(model)
-            tokens = {"tokens": await asyncio.to_thread(counter.text, text)}
-            return {**tokens, **_window(model, tokens["tokens"]), "exact": counter.exact}
-        session = await self.find(name)
-        model = model or session.model
-        view = await self._store.view(session.id, owner=OWNER, keep_damaged=True)
-        shown = await asyncio.to_thread(_tokens, view.messages, model)
-        whole = shown if view.base is None else await asyncio.to_thread(_tokens, await self._history(session), model)
-        counts = {"messages_in_all": view.next_seq, "tokens_in_all": whole, "tokens_in_view": shown}
-        return {**self._about(session), **counts, **_window(model, shown), "exact": counter_for(model).exact}
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -258,10 +255,10 @@ class SessionRecall:
         session = await self.find(name)
         view = await self._store.view(session.id, owner=OWNER, keep_damaged=True)
         shown: list[dict[str, Any]] = []
-        room = PAGE_CHARS
+        room = VIEW_CHARS
         for message, number in zip(reversed(view.messages), reversed(view.seqs), strict=True):
             text = message_text(message)
-            part = self._texts.part(text, 0, SHORT_RESULT_CHARS if message["role"] == "tool" else PAGE_CHARS // 4)
+            part = self._texts.part(text, 0, SHORT_RESULT_CHARS if message["role"] == "tool" else VIEW_CHARS // 4)
             room -= len(part.text)
             if room < 0 and shown:
                 break
@@ -287,13 +284,28 @@ class SessionRecall:
             return await self._store.session(await self._store.get_compression_tip(wanted, owner=OWNER), owner=OWNER)
         except UnknownSession:
             pass
-        folded = wanted.casefold()
-        near = [it for it in await self.conversations() if folded and _is_like(it, folded)]
+        near = await self._named(wanted) if wanted else []
         if len(near) == 1:
             return near[0]
         some = ", ".join(f"{it.id} ({self._texts.line(it.title, 60)})" for it in islice(near, _NEAR))
-        remedy = f"it could be {some}; give the id" if near else "take the id of a search hit, or ask session_state"
+        remedy = f"it could be {some}; give the id" if near else "take the id of a search hit, or ask clew_list"
         raise InvalidArgument(f"there is no session {wanted!r:.100}; {remedy}")
+
+    async def _named(self, wanted: str) -> list[Session]:
+        """The newest sessions of conversations that have a session with such an id, or a title with these words."""
+        everyone = await self._store.list_sessions(owner=OWNER, limit=_EVERY_SESSION)
+        ending = wanted.removeprefix("…").removeprefix("...")
+        begun = [it for it in everyone if it.id.startswith((wanted, f"s_{wanted}"))]
+        # Where one id begins the others, as a session's does those of its subagents, that one is meant.
+        shortest = min(begun, key=lambda it: len(it.id), default=None)
+        if shortest is not None and all(it.id.startswith(shortest.id) for it in begun):
+            begun = [shortest]
+        ended = [it for it in everyone if len(ending) >= _SHORTEST_ENDING and it.id.endswith(ending)]
+        titled = [it for it in everyone if wanted.casefold() in (it.title or "").casefold()]
+        found = begun or ended or titled
+        by_conversation = {it.conversation: it for it in reversed(found)}
+        tips = [await self._store.get_compression_tip(it.id, owner=OWNER) for it in by_conversation.values()]
+        return [await self._store.session(tip, owner=OWNER) for tip in tips]
 
     # -- parts of answers ----------------------------------------------------------------------------------------------
 
@@ -320,9 +332,6 @@ class SessionRecall:
         told = self._importing() if self._importing else {}
         return {"importing": dict(told)} if told else {}
 
-    async def _count_messages(self, session: Session) -> int:
-        return (await self._store.view(session.id, owner=OWNER, keep_damaged=True)).next_seq
-
     async def _history(self, session: Session) -> list[Message]:
         messages: list[Message] = []
         while rows := await self._store.messages(
@@ -346,25 +355,9 @@ def _number_of(item: CompactionItem) -> dict[str, int]:
     return {"message": item.index} if isinstance(item, Kept | Changed) else {}
 
 
-def _tokens(messages: Sequence[Message], model: str | None) -> int:
-    return sum(count_each(messages, model))
-
-
-def _window(model: str | None, tokens: int) -> dict[str, Any]:
-    if model is None:
-        return {}
-    window = window_of(model)
-    return {"model": model, "window": window.tokens, "percent_of_window": round(100 * tokens / window.tokens, 1)}
-
-
 def _program(sessions: Mapping[str, Session], hit: SearchHit) -> str:
     found = sessions.get(hit.session or "")
     return found.source if found else ""
-
-
-def _is_like(session: Session, folded: str) -> bool:
-    own = session.id.casefold()
-    return own.startswith(folded) or own.endswith(folded) or folded in (session.title or "").casefold()
 
 
 def _request_in(message: Message) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from clew.errors import InvalidArgument
-from clew.messages import Message, ToolCall, calls_of, images_of, text_of
+from clew.messages import Message, ToolCall, arguments_of_call, calls_of, images_of, name_of_call, text_of
 from clew.store import (
     SearchCoverage,
     SearchHit,
@@ -26,11 +26,10 @@ from clew.store import (
 
 SHORT_CHARS = 1_500
 """A message of at most so many characters is shown whole."""
-PAGE_CHARS = 12_000
-"""About how much a page shows, some 3,500 tokens."""
+PAGE_CHARS = 14_000
+"""About how much a page shows, some 4,000 tokens."""
 HITS_PER_PAGE = 10
-_HIT_CHARS = 1_200
-_LATER_CHARS = 500
+_HIT_CHARS = SHORT_CHARS
 _EXCERPTS = 3
 _LINE_CHARS = 160
 _PREVIEW_CHARS = 400
@@ -39,11 +38,16 @@ _LOOKED_AT = 3
 """So many times as many hits are asked for: calls and results become one, and results of recall are left out."""
 _NEAR = 24
 """A result is looked for among so many messages behind its call."""
-_PARTNERS = 3
-_NUMBERS = re.compile(r"m?(\d{1,12})(?:@(\d{1,12})|\s*(?:-|–|to|\.\.)\s*m?(\d{1,12}))?")
+_MOST_MESSAGES = 200
+"""On a page of opened ones."""
+_PARTNERS = 2
+_SHORTENED_CHARS = 600
+_NUMBERS = re.compile(r"m?(\d{1,12})(?:@(\d{1,12})|\s*(-|–|to|\.\.)\s*(?:m?(\d{1,12}))?)?")
 _NEWEST = re.compile(r"-(\d{1,6})")
 # The names under which clients show Clew's own tools, and the commands of a shell that do the same.
-_OWN_TOOL = re.compile(r"recall|state|lcm_\w+|(?:.*[_.:/-])?clew[_.:/-]+\w+")
+_OWN_TOOL = re.compile(
+    r"recall|state|lcm_\w+|(?:.*[_.:/-])?clew[_.:/-]+\w+|(?:search|compress)_sessions?|open_session|session_state"
+)
 _OWN_COMMAND = re.compile(r"\s*clew\s+(?:search|open|mcp)\b")
 
 
@@ -134,23 +138,25 @@ async def search_history(
     *,
     limit: int = HITS_PER_PAGE,
     page: int = 1,
-    is_seen: Callable[[SearchHit], bool] = lambda _: False,
+    is_seen: Callable[[SearchHit], bool] | None = None,
     sizes: SnippetSizes | None = None,
 ) -> FoundPage:
     """A page of the best hits for any of the words: a call and its result once, no result of Clew's own recall."""
-    sizes = sizes or SnippetSizes(_HIT_CHARS, _LATER_CHARS, whole=SHORT_CHARS, excerpts=_EXCERPTS)
+    sizes = sizes or SnippetSizes(_HIT_CHARS, whole=SHORT_CHARS, excerpts=_EXCERPTS)
     wanted = limit * page
-    found = await store.search(query, scope, limit=wanted * _LOOKED_AT, snippet_chars=sizes)
+    looked_at = wanted * (_LOOKED_AT if is_seen is None else 2 * _LOOKED_AT)
+    found = await store.search(query, scope, limit=looked_at, snippet_chars=sizes)
     chosen: list[FoundMessage] = []
     at: dict[tuple[int | None, int], int] = {}
     hidden = 0
     for hit in found.hits:
-        if is_seen(hit):
+        if is_seen is not None and is_seen(hit):
             hidden += 1
             continue
         one = await _linked_hit(store, hit, query) if hit.kind == "message" else FoundMessage(hit)
-        if one is None:
+        if one is None and not scope.tools:
             continue
+        one = one or FoundMessage(hit)
         others = [it.number for it in (*one.results, one.call) if it is not None and it.number is not None]
         known = next((at[hit.conversation, it] for it in others if (hit.conversation, it) in at), None)
         if known is not None:
@@ -163,8 +169,31 @@ async def search_history(
         if hit.seq is not None:
             at[hit.conversation, hit.seq] = len(chosen)
         chosen.append(one)
-    hits = chosen[wanted - limit : wanted]
+    hits = _within(chosen[wanted - limit : wanted], PAGE_CHARS * limit // HITS_PER_PAGE)
     return FoundPage(query, tuple(hits), len(chosen) > wanted, found.searched, hidden)
+
+
+def _within(hits: Sequence[FoundMessage], chars: int) -> list[FoundMessage]:
+    """The hits with at most about so many characters: the last ones show less, and each at least its best excerpt."""
+    kept: list[FoundMessage] = []
+    for hit in hits:
+        room = chars - _SHORTENED_CHARS * (len(hits) - len(kept) - 1)
+        if _chars_of(hit) > room:
+            hit = replace(hit, partners=tuple(_shortened(it) for it in hit.partners))
+        if _chars_of(hit) > room:
+            hit = replace(hit, hit=_shortened(hit.hit))
+        chars -= _chars_of(hit)
+        kept.append(hit)
+    return kept
+
+
+def _chars_of(hit: FoundMessage) -> int:
+    return sum(len(text) for _, text in found_texts(hit))
+
+
+def _shortened(hit: SearchHit) -> SearchHit:
+    """A hit with its best excerpt alone."""
+    return replace(hit, excerpts=(hit.snippet,))
 
 
 async def _linked_hit(store: Store, hit: SearchHit, query: str) -> FoundMessage | None:
@@ -190,7 +219,8 @@ async def open_messages(
 ) -> OpenedPage:
     """Messages of the conversation of a session by number.
 
-    `wanted` is m12, m12-m20, several of them with commas, -20 for the newest 20, or m12@3000: from that character on.
+    `wanted` is m12, m12-m20, m12- (to the end), several with commas, -20 (the newest 20), or m12@3000 (from that
+    character on).
     Of a message with more than `chars` characters the parts around `words` are shown, or without them its beginning.
     """
     tip = await store.get_compression_tip(session, owner=owner)
@@ -200,17 +230,20 @@ async def open_messages(
     asked = _places(wanted, count)
     for at, (first, stop, offset) in enumerate(asked):
         low = max(0, first - _NEAR)
-        rows = await store.messages(tip, low, stop + _NEAR, owner=owner, keep_damaged=True)
+        reached = min(stop, first + _MOST_MESSAGES)
+        rows = await store.messages(tip, low, reached + _NEAR, owner=owner, keep_damaged=True)
         links = CallLinks(rows)
-        for row in rows[first - low : stop - low]:
+        for row in rows[first - low : reached - low]:
             message = _opened(row, links, words, min(chars, room), offset)
             shown = sum(map(len, message.parts))
             if opened and shown > room:
-                rest = [f"m{row.seq}" if row.seq + 1 == stop else f"m{row.seq}-m{stop - 1}"]
-                rest += [_range_text(*it) for it in asked[at + 1 :]]
-                return OpenedPage(tip, count, tuple(opened), ",".join(rest), _missing(words, opened))
+                rest = [(row.seq, stop, 0), *asked[at + 1 :]]
+                return OpenedPage(tip, count, tuple(opened), _names(rest), _missing(words, opened))
             opened.append(message)
             room -= shown
+        if reached < stop:
+            rest = [(reached, stop, 0), *asked[at + 1 :]]
+            return OpenedPage(tip, count, tuple(opened), _names(rest), _missing(words, opened))
     last = opened[-1]
     end = last.parts[-1].stop if last.parts else 0
     reads_on = len(opened) == 1 and not words and end < len(last.text)
@@ -248,7 +281,7 @@ def _places(wanted: str, count: int) -> list[tuple[int, int, int]]:
     for piece in filter(None, (it.strip() for it in wanted.split(","))):
         if (found := _NUMBERS.fullmatch(piece)) is None:
             raise InvalidArgument(f"{piece!r:.60} names no message; give m12, m12-m20, m12,m40 or m12@3000")
-        first, last = int(found[1]), int(found[3] or found[1])
+        first, last = int(found[1]), int(found[4] or (count - 1 if found[3] else found[1]))
         if not first <= last or first >= count:
             there = f"it has m0 to m{count - 1}" if count else "it has no messages"
             raise InvalidArgument(f"there is no message {piece} in this conversation; {there}")
@@ -264,8 +297,9 @@ def is_message_name(text: str) -> bool:
     return all(it.startswith("m") and _NUMBERS.fullmatch(it) is not None for it in pieces)
 
 
-def _range_text(first: int, stop: int, offset: int) -> str:
-    return f"m{first}-m{stop - 1}" if stop - first > 1 else f"m{first}@{offset}" if offset else f"m{first}"
+def _names(places: Sequence[tuple[int, int, int]]) -> str:
+    """Messages as they are asked for."""
+    return ",".join(f"m{first}-m{stop - 1}" if stop - first > 1 else f"m{first}" for first, stop, _ in places)
 
 
 class CallLinks:
@@ -317,14 +351,21 @@ def _is_own(line: str) -> bool:
 
 def call_line(call: ToolCall, chars: int = _LINE_CHARS) -> str:
     """A call in a line: its tool and its arguments, shortened."""
-    line = " ".join(call_text(call)[: 2 * chars].split())
+    line = " ".join(_call_text(call)[: 2 * chars].split())
     return line if len(line) <= chars else f"{line[: chars - 1]}…"
 
 
 def message_text(message: Message) -> str:
     """A message as text: what it says, then each call with its arguments decoded, then a line for each picture."""
-    pieces = [text_of(message), *map(call_text, calls_of(message)), *("[picture]" for _ in images_of(message))]
+    pieces = [text_of(message), *map(_call_text, calls_of(message)), *("[picture]" for _ in images_of(message))]
     return "\n".join(piece for piece in pieces if piece)
+
+
+def _call_text(call: ToolCall) -> str:
+    # A custom tool takes free text, which search does not index.
+    return (
+        call_text(call) if call.get("function") else f"{name_of_call(call)} {arguments_of_call(call).get('input', '')}"
+    )
 
 
 # -- rendering ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"m?(\d{1,12})")
 _DESCRIPTION = (
     "How things stand in this conversation, also what you no longer see: changed files, branch, commits, tests, "
     "running services, settings, rules, decisions, tasks; each with its value, since when, what it was before, and the "
-    "message that says so (m12: recall around=12)."
+    "message that says so (m12: recall open=m12)."
 )
 
 

@@ -23,11 +23,11 @@ A client (Claude Code, Codex, Gemini CLI, opencode, ...) starts this by itself, 
 in its config. Its model can then recall every old session on this machine, of any of
 these programs:
 
-  search_sessions    find what was said, run or decided
-  open_session       read it word for word, page by page
-  compress_session   a whole session as a handoff of a few thousand tokens
-  count_tokens       of a session or a text, for a model
-  session_state      which sessions there are; size, compactions and requests of one
+  clew_search    find what was said, run or decided
+  clew_open      messages word for word, or the part around some words
+  clew_list      which sessions there are
+  clew_state     of one: size, requests, and how its files, tests, tasks and rules stand
+  clew_handoff   a whole session as a handoff of a few thousand tokens
 
 and a person finds the prompts `recall TOPIC` and `take_over SESSION`, and resources
 clew://session/ID with /handoff, /view and /messages/NUMBER.
