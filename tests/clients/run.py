@@ -101,7 +101,7 @@ def tell_outcome(client: RealClient, figures: str, problems: list[str]) -> None:
 
 def figures(result: SessionResult) -> str:
     return (
-        f"{result.requests} requests, {result.folds} folds, {result.moved} moved, "
+        f"{result.requests} requests, {result.handoffs} for handoffs, {result.folds} folds, {result.moved} moved, "
         f"{result.own_compactions} compactions of its own, at most {result.largest:,} tokens"
     )
 

@@ -37,6 +37,8 @@ class SessionResult:
     err: str
     requests: int = 0
     statuses: Mapping[int, int] = field(default_factory=dict)
+    handoffs: int = 0
+    """Requests of the gateway's own for a handoff."""
     folds: int = 0
     moved: int = 0
     """Requests whose beginning changed though they did not become shorter."""
@@ -53,6 +55,7 @@ class SessionResult:
             (self.code != 0, f"exit status {self.code}"),
             ("TASK-7" not in self.out or UNKNOWN_TASK in self.out, "it lost its task"),
             (self.folds < 2, f"{self.folds} folds, where two were due"),
+            (self.handoffs == 0 and not client.rebuilt_items, "its model was never asked for a handoff"),
             (self.moved > 0, f"{self.moved} requests with a moved beginning"),
             (bool(refused), f"the upstream refused: {refused}"),
             (self.own_compactions > 0, f"{self.own_compactions} compactions by the client itself"),
@@ -146,6 +149,9 @@ def judge_requests(received: Sequence[ReceivedRequest], result: SessionResult, r
     newest: dict[str, list[str]] = {}
     statuses: dict[int, int] = {}
     for call in (it for it in received if it.wire):
+        if call.asks_for_handoff:
+            result.handoffs += 1
+            continue
         statuses[call.status] = statuses.get(call.status, 0) + 1
         result.requests += 1
         items = [json.dumps(_plain(item), sort_keys=True) for item in listed_messages(call.body)]
