@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from clew.testing.gateway_clients import CLIENTS, GatewayClient, events_of
 
 from clew.engines.lossless.nodes import ids_in_map
 from clew.errors import InUse
 from clew.messages import ToolCall, calls_of, text_of
 from clew.store import CallFilter, Store
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.gateway_clients import CLIENTS, GatewayClient, events_of
 from clew.testing.upstream import HangUp, ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 from clew.testing.upstream_cache import listed_messages
 from clew.testing.upstream_rules import UpstreamRules
