@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from clew.cli import main
 from clew.gateway import hash_key, is_access_key
 from clew.store import AccessKey
 
@@ -94,3 +96,33 @@ def test_the_table_fits_and_keeps_the_id_and_the_owner(empty_home: Kept, columns
     out = empty_home.run("keys", COLUMNS=columns)[1]
     assert all(len(line) <= int(columns) for line in out.splitlines())
     assert made["id"] in out and "ann" in out
+
+
+class TypedAt(io.StringIO):
+    """A terminal at which a person has typed an answer."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("answer", "is_made"), [("n\n", False), ("\n", False), ("y\n", True)])
+def test_a_person_is_asked_before_the_first_key_is_made(
+    empty_home: Kept, capsys: pytest.CaptureFixture[str], answer: str, is_made: bool
+) -> None:
+    code = main(["keys", "create", "ann"], {"CLEW_HOME": str(empty_home.home)}, TypedAt(answer))
+    assert "refuses every caller" in " ".join(capsys.readouterr().err.split())
+    assert (code == 0) is is_made
+    assert len(empty_home.json("keys", "list")["keys"]) == is_made
+
+
+def test_a_script_is_told_of_the_first_key_and_of_no_other(empty_home: Kept) -> None:
+    assert "first key" in empty_home.run("keys", "create", "ann")[2]
+    assert "first key" not in empty_home.run("keys", "create", "bob")[2]
+
+
+def test_a_key_is_deleted_by_the_beginning_of_its_id(empty_home: Kept) -> None:
+    made = empty_home.json("keys", "create", "ann")
+    code, out, _ = empty_home.run("keys", "delete", made["id"][:8])
+    assert (code, out) == (0, f"{made['id']} of ann is deleted.\n")
+    assert empty_home.json("keys", "list")["keys"] == []
+    assert empty_home.run("keys", "delete", made["id"])[0] != 0

@@ -12,6 +12,7 @@ from clew.facts.parts import Part, PartKind, code_parts, file_parts, output_part
 from clew.facts.record import Action, Exchange, FileFact, Record, Rule, StateLine
 from clew.facts.speech import announces, asks_back, is_question, person_text, rules_in
 from clew.facts.text import CUT, Terms, flatten, prose_pieces, sentences, shorten
+from clew.facts.titles import clean_title, title_of
 from clew.facts.tools import CallReading, FileEffect, PlanEntry, Verb, file_effects, read_call, verb_of
 from clew.lazy import lazy_names
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CUT", "FACT_KINDS", "Action", "CallReading", "Entity", "Exchange", "Fact", "FactKind", "FileEffect", "FileFact",
     "Outcome", "Part", "PartKind", "PlanEntry", "Record", "Rule", "StateLine", "StateRecord", "Terms", "Verb",
-    "announces", "asks_back", "code_parts", "entities_of", "file_effects", "file_parts", "flatten", "is_question",
-    "output_parts", "person_text", "prose_parts", "prose_pieces", "read_call", "read_outcome", "rules_in", "sentences",
-    "shorten", "verb_of",
+    "announces", "asks_back", "clean_title", "code_parts", "entities_of", "file_effects", "file_parts", "flatten",
+    "is_question", "output_parts", "person_text", "prose_parts", "prose_pieces", "read_call", "read_outcome",
+    "rules_in", "sentences", "shorten", "title_of", "verb_of",
 ]  # fmt: skip
 
 # `/state` needs these, a fold does not.

@@ -57,7 +57,7 @@ def client_of(headers: Mapping[str, str]) -> ClientProgram:
 
 def session_named(client: ClientProgram, headers: Mapping[str, str], body: RequestBody) -> str:
     """What the request itself calls its session; empty where it does not."""
-    for name in (SESSION_HEADER, *client.session_headers):
+    for name in client.session_headers:
         if value := headers.get(name, "").strip():
             return value[:MAX_NAME_CHARS]
     return (_session_in_metadata(body) or body.text("prompt_cache_key"))[:MAX_NAME_CHARS]

@@ -17,11 +17,13 @@ from typing import Any
 from multidict import CIMultiDict
 
 from clew.errors import StaleHistory, StoreError
+from clew.facts import title_of
 from clew.gateway.bodies import hashes_of, read_json, write_json
 from clew.gateway.callers import Caller
 from clew.gateway.connections import where_it_failed
 from clew.gateway.savings import direct_usage
 from clew.gateway.wires import WirePath, WireRequest
+from clew.messages import DialectName, GrowingHistory
 from clew.store import ModelCall, NewSession, View
 from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime, TakenHistory
 from clew.usage import CanonicalUsage
@@ -31,6 +33,8 @@ _log = logging.getLogger("clew.gateway")
 IDLE_SECONDS = 120.0
 MAX_OPEN_BYTES = 512 * 1024 * 1024
 """Of request bodies whose conversations are open at the same time."""
+_TITLE_ITEMS = 12
+"""Items at the beginning of a new conversation among which its title is looked for."""
 _LIKELY = 3
 """So many open conversations are compared with a request; the store finds the others."""
 _RESPELLED = 3
@@ -47,6 +51,7 @@ class ConversationKey:
 
     owner: str
     lineage: str
+    tree: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +275,15 @@ class OpenConversations:
             if candidate.view.is_followed_by(items, request.wire.dialect):
                 candidate.note_rebuild(0)
                 return MatchedRequest(candidate, items, hashes, candidate.changes)
-        new = NewSession(source="gateway", model=request.model, owner=key.owner, lineage=key.lineage)
+        items = list(map(read_json, request.items))
+        new = NewSession(
+            source="gateway",
+            model=request.model,
+            title=_title_of(items, request.wire.dialect),
+            owner=key.owner,
+            lineage=key.lineage,
+            tree=key.tree,
+        )
         opened = OpenConversation(key, ProjectedConversation(self._runtime, new))
         if likely:
             same, nearest = likely[0]
@@ -278,7 +291,7 @@ class OpenConversations:
             rebuilt = len(nearest.hashes) - same
             opened.note_rebuild(rebuilt if rebuilt <= _MOST_REBUILT else 0)
         self._open.setdefault(key, []).append(opened)
-        return MatchedRequest(opened, list(map(read_json, request.items)), hashes, opened.changes)
+        return MatchedRequest(opened, items, hashes, opened.changes)
 
     @asynccontextmanager
     async def matched(self, key: ConversationKey, request: WireRequest) -> AsyncIterator[MatchedRequest]:
@@ -363,3 +376,9 @@ class OpenConversations:
             if not opened:
                 self._open.pop(conversation.key, None)
             conversation.changes += 1  # whoever waits for the lock looks for another one
+
+
+def _title_of(items: Sequence[Any], dialect: DialectName) -> str | None:
+    """What a new conversation is about: what a person asks for at its beginning."""
+    history = GrowingHistory(dialect)
+    return title_of(history.extend(items[:_TITLE_ITEMS]))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from clew.errors import ClewError
-from clew.gateway.clients import is_compaction_request, session_named
+from clew.gateway.clients import MAX_NAME_CHARS, SESSION_HEADER, is_compaction_request, session_named
 from clew.gateway.connections import where_it_failed
 from clew.gateway.conversations import ConversationKey, OpenConversation, OpenConversations
 from clew.gateway.handles import HistoryHandle, asks_for_handle, is_native, without_handle
@@ -266,9 +266,11 @@ class RequestFitting:
         return (exchange.caller.owner, request.model) in self._binding or binds_thinking(request.model)
 
     def _key(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ConversationKey:
-        named = session_named(exchange.client, headers, request.body)
+        joined = headers.get(SESSION_HEADER, "").strip()[:MAX_NAME_CHARS]
+        named = joined or session_named(exchange.client, headers, request.body)
         has_tools = request.has_tools or is_compaction_request(headers) or asks_for_handle(request)
-        return ConversationKey(exchange.caller.owner, lineage_of(request, named, has_tools=has_tools))
+        lineage = lineage_of(request, named, has_tools=has_tools, is_joined=bool(joined))
+        return ConversationKey(exchange.caller.owner, lineage.name, lineage.tree)
 
 
 class CannotShrink(Exception):  # noqa: N818 (reads as what it says)

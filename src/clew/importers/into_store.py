@@ -13,12 +13,12 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any, TypeAlias
 
+from clew.facts import clean_title
 from clew.importers.session import SourceEntry, SourceMetadata, SourceSession
 from clew.importers.store_values import (
     IMPORTED,
     branch_id,
     call_name,
-    clean_title,
     model_call,
     model_name,
     parse_time,

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
-from clew.facts import person_text
+from clew.facts import title_of
 from clew.importers.session import SourceEntry, SourceMetadata
-from clew.messages import Message, text_of
+from clew.messages import Message
 from clew.store import CallSource, HashChain, ModelCall
 from clew.usage import cost_of, normalize_usage
 
@@ -20,17 +20,9 @@ IMPORTED: CallSource = "import"
 
 _MAX_ID_CHARS = 200
 _MIN_CALL_ID_CHARS = 16
-_MAX_TITLE_CHARS = 80
-_SAID_CHARS = 50_000
-"""How much of a message is searched for what a person said."""
-_TITLE_SEARCH_CHARS = 4_000
-"""How much of a message is searched for a title."""
 _MILLIS_FROM = 1e11
 """Seconds since 1970 reach this in the year 5138; a greater number counts milliseconds."""
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-_BARE_COMMAND = re.compile(r"\s*/[\w:.-]+\s*$")
-"""A command to the program: no request."""
-_TAG = re.compile(r"^\s*</?[A-Za-z][\w-]*>\s*")
 
 
 def session_id(kind: str, metadata: SourceMetadata, opening: Iterable[Message]) -> str:
@@ -53,20 +45,7 @@ def branch_id(session: str, position: int, message: Message) -> str:
 
 def title_from(entries: Iterable[SourceEntry]) -> str | None:
     """The first thing that a person asked for, as a title; None where only programs spoke."""
-    for entry in entries:
-        if entry.message.get("role") != "user" or entry.is_summary:
-            continue
-        said = person_text(text_of(entry.message)[:_SAID_CHARS])
-        if not _BARE_COMMAND.match(said) and (title := clean_title(said)):
-            return title
-    return None
-
-
-def clean_title(text: str) -> str | None:
-    """The first line that is not blank, short enough for a list; None where there is none."""
-    lines = (_TAG.sub(" ", line, count=1) for line in text[:_TITLE_SEARCH_CHARS].splitlines())
-    words = " ".join(_UNPRINTABLE.sub(" ", next(filter(str.strip, lines), "")).split())
-    return (words if len(words) <= _MAX_TITLE_CHARS else words[: _MAX_TITLE_CHARS - 1].rstrip() + "…") or None
+    return title_of(entry.message for entry in entries if not entry.is_summary)
 
 
 def model_name(name: str | None) -> str | None:

@@ -106,6 +106,10 @@ class KeyStore:
         now = micros_of(self._clock())
         return await self._database.write(lambda: revoke(key, owner, now))
 
+    async def delete_key(self, key: str, *, owner: str | None = None) -> AccessKey:
+        """Delete a key, by its id; what was recorded under it stays. `UnknownKey` where there is none."""
+        return await self._database.write(lambda: delete(key, owner))
+
     async def add_spending(self, key: str, micros: int) -> AccessKey:
         """Add to what a key has spent, and say that it was used now; the key afterwards.
 
@@ -163,6 +167,15 @@ def revoke(key: str, owner: str | None, now: int) -> Steps[AccessKey]:
         raise UnknownKey(key)
     yield from execute("UPDATE access_keys SET revoked = ? WHERE name = ? AND revoked IS NULL", now, key)
     return (yield from _find_by_name(key))
+
+
+def delete(key: str, owner: str | None) -> Steps[AccessKey]:
+    """Remove a key, its hash and what it has spent."""
+    found = yield from _find_by_name(key)
+    if owner is not None and found.owner != owner:
+        raise UnknownKey(key)
+    yield from execute("DELETE FROM access_keys WHERE name = ?", key)
+    return found
 
 
 def add_spending(key: str, micros: int, now: int) -> Steps[AccessKey]:

@@ -50,6 +50,8 @@ class NewSession:
     """When it began; now by default."""
     lineage: str = ""
     """Histories of different lineages are never taken for one another, however alike they begin."""
+    tree: str = ""
+    """Lineages that begin with it belong together: a new conversation among them is a subagent of the first one."""
 
 
 class SessionKey(NamedTuple):

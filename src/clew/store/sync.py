@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from clew.messages import Message
@@ -15,6 +15,10 @@ from clew.store.rows import FIRST_CHAIN, as_new
 from clew.store.sessions import NewSession, SessionRow
 
 _NEWEST_CHAINS = 32
+_FIRST_OF_TREE = (
+    "SELECT s.name FROM conversations c JOIN sessions s ON s.conversation = c.id"
+    " WHERE c.owner = ? AND substr(c.lineage, 1, ?) = ? ORDER BY s.id LIMIT 1"
+)
 # Two processes may begin the same history at the same time: the second waits, and finds what the first has written.
 _LOCK_BEGINNING = "SELECT pg_advisory_xact_lock(?) FOR_UPDATE"
 _NEWEST_SESSION = "SELECT name FROM sessions WHERE conversation = ? ORDER BY id DESC LIMIT 1"
@@ -172,12 +176,20 @@ def _begin(
         made = yield from fork_at(given, 0, None, now)
         found, is_new = (yield from sessions.find(made.id)), False
     else:
-        started = yield from sessions.start(new, now)
+        started = yield from sessions.start((yield from _in_tree(new)), now)
         found, is_new = (yield from sessions.find(started.id)), True
     position = position_after(found, 0, FIRST_CHAIN)
     added = yield from add_rows(position, [as_new(message) for message in history], now)
     is_branch = given is not None and found.id != given.id
     return SyncResult(found.session.id, 0, added, added, is_branch, is_new)
+
+
+def _in_tree(new: NewSession) -> Steps[NewSession]:
+    """A new session under the first one of its tree, where there is one."""
+    if not new.tree:
+        return new
+    first = yield from fetch_one(_FIRST_OF_TREE, new.owner, len(new.tree), new.tree)
+    return new if first is None else replace(new, parent=first[0], kind="subagent")
 
 
 def _tip_of_conversation(conversation: int) -> Steps[SessionRow]:

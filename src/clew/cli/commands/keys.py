@@ -1,4 +1,4 @@
-"""`clew keys create|list|revoke`: the keys by which callers use the gateway, whose they are, and what they have spent.
+"""`clew keys create|list|revoke|delete`: the keys of the gateway, whose they are, and what they have spent.
 
 A key is shown when it is made and never again: the store has only its hash.
 """
@@ -31,6 +31,7 @@ examples:
   clew keys create ci --mode observe --budget 25 --expires 90
   clew keys list
   clew keys revoke k_3f9c2a7b10de
+  clew keys delete k_3f9c2a7b10de
 """
 CREATE_EPILOG = """\
 The key goes to standard output, alone on its line, and is not shown again. With
@@ -40,6 +41,14 @@ REVOKE_EPILOG = """\
 ID is the one that `clew keys list` shows, or the beginning of it. What was recorded
 under the key stays.
 """
+DELETE_EPILOG = """\
+What was recorded under the key stays; what it has spent is forgotten. Once the last key
+is deleted, the gateway serves callers with their own credentials again.
+"""
+FIRST_KEY = (
+    "This is the first key: once it exists, a gateway on this store refuses every caller without a key of Clew, and "
+    "asks the upstream with its own credential."
+)
 MODES = ("observe", "spill", "compact")
 HANDOFFS = ("model", "built-in")
 MAX_DAYS = 36_500
@@ -49,7 +58,7 @@ _MICROS = 1_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    verbs = parser.add_subparsers(title="what to do", metavar="create|list|revoke", dest="verb", required=True)
+    verbs = parser.add_subparsers(title="what to do", metavar="create|list|revoke|delete", dest="verb", required=True)
     create = verbs.add_parser("create", help="make a key, and show it once", epilog=CREATE_EPILOG)
     create.add_argument("owner", metavar="OWNER", help="who will use it: a name of your choice")
     create.add_argument("--mode", choices=MODES, metavar="MODE", help="observe, spill or compact; else the gateway's")
@@ -61,13 +70,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = verbs.add_parser("list", help="all keys, with what each has spent; not the keys themselves")
     revoke = verbs.add_parser("revoke", help="make a key unusable, at once", epilog=REVOKE_EPILOG)
     revoke.add_argument("id", metavar="ID")
-    for each in (create, listing, revoke):
+    delete = verbs.add_parser("delete", help="remove a key, revoked or not", epilog=DELETE_EPILOG)
+    delete.add_argument("id", metavar="ID")
+    create.add_argument("--yes", action="store_true", help="do not ask before the first key is made")
+    for each in (create, listing, revoke, delete):
         add_store_flags(each)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     location = configured_store(arguments, console)
-    return {"create": _create, "list": _list, "revoke": _revoke}[arguments.verb](arguments, location, console)
+    verbs = {"create": _create, "list": _list, "revoke": _revoke, "delete": _delete}
+    return verbs[arguments.verb](arguments, location, console)
 
 
 def parse_dollars(text: str) -> int:
@@ -101,6 +114,8 @@ def _create(arguments: argparse.Namespace, location: StoreLocation, console: Con
     from clew.gateway import hash_key, make_key
     from clew.store import NewKey
 
+    if not arguments.yes and not _may_be_first(location, console):
+        return 1
     key = make_key()
     expires = datetime.now(UTC) + timedelta(days=arguments.expires) if arguments.expires else None
     new = NewKey(arguments.owner, hash_key(key), arguments.mode, arguments.budget, expires, arguments.handoffs)
@@ -116,6 +131,18 @@ def _create(arguments: argparse.Namespace, location: StoreLocation, console: Con
         console.print(key)
         console.note(printable(f"this is key {made.id} of {made.owner}; it is not shown again"))
     return 0
+
+
+def _may_be_first(location: StoreLocation, console: Console) -> bool:
+    """Whether a key may be made: where it is the first one, a person is asked, and a script is told."""
+    if location.exists and run_with_store(location, lambda store: store.list_keys(), named="keys"):
+        return True
+    console.note(FIRST_KEY)
+    if not console.is_typed_at:
+        return True
+    console.err.write("Make it? [y/N] ")
+    console.err.flush()
+    return console.read_line().strip().lower() in ("y", "yes")
 
 
 # -- list --------------------------------------------------------------------------------------------------------------
@@ -193,6 +220,18 @@ def _revoke(arguments: argparse.Namespace, location: StoreLocation, console: Con
         console.print_json(key_json(revoked))
     else:
         console.print(printable(f"{revoked.id} of {revoked.owner} is revoked."))
+    return 0
+
+
+def _delete(arguments: argparse.Namespace, location: StoreLocation, console: Console) -> int:
+    async def delete(store: Store) -> AccessKey:
+        return await store.delete_key((await _find(store, arguments.id)).id)
+
+    deleted = run_with_store(location, delete, named=f"key {arguments.id!r}")
+    if arguments.json:
+        console.print_json({**key_json(deleted), "state": "deleted"})
+    else:
+        console.print(printable(f"{deleted.id} of {deleted.owner} is deleted."))
     return 0
 
 

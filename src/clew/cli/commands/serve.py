@@ -92,7 +92,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--handoffs", choices=tuple(HANDOFFS), help="who writes them: the caller's own model, or Clew (default: model)"
     )
-    parser.add_argument("--log", choices=LOG_FORMATS, help="a line for each request on stderr (default: text)")
+    parser.add_argument(
+        "--log", "--log-format", choices=LOG_FORMATS, help="a line for each request on stderr (default: text)"
+    )
     parser.add_argument("--otel", action="store_true", default=None, help="send spans by OpenTelemetry")
     parser.add_argument(
         "--show", metavar="NAME", help="print what points a program here (codex, claude, ...; all), and start nothing"
