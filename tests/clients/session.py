@@ -145,7 +145,7 @@ def judge_requests(received: Sequence[ReceivedRequest], result: SessionResult, r
     """Count folds, moved beginnings and the like in what the upstream got; the last `rebuilt` items may change."""
     newest: dict[str, list[str]] = {}
     statuses: dict[int, int] = {}
-    for call in (it for it in received if it.wire):
+    for call in (it for it in received if it.wire and not it.asks_for_handoff):
         statuses[call.status] = statuses.get(call.status, 0) + 1
         result.requests += 1
         items = [json.dumps(_plain(item), sort_keys=True) for item in listed_messages(call.body)]
