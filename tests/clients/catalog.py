@@ -102,6 +102,26 @@ CLIENTS = (
         window=48_000,
     ),
     RealClient(
+        "copilot",
+        "@github/copilot",
+        "copilot",
+        ("-p", PROMPT, "--allow-all-tools"),
+        {"OPENAI_API_KEY": "fake", "COPILOT_AUTO_UPDATE": "false", "COPILOT_OFFLINE": "true"},
+        window=64_000,
+        own_config=(".copilot/mcp-config.json", '{"mcpServers": {}}'),
+    ),
+    RealClient(
+        "cline",
+        "cline",
+        "cline",
+        (PROMPT,),
+        {"OPENAI_API_KEY": "fake"},
+        own_config=(
+            ".cline/data/settings/providers.json",
+            '{"version": 1, "lastUsedProvider": "cline", "modes": {}, "providers": {}}',
+        ),
+    ),
+    RealClient(
         "llm",
         "llm",
         "llm",

@@ -20,12 +20,14 @@ from clew.testing.upstream_steps import ReceivedRequest
 from clew.testing.upstream_wires import UpstreamAnswer
 
 UNKNOWN_TASK = "the task is not known any more"
-_SHELL_TOOLS = ("shell", "bash", "exec_command", "run_shell_command", "shell_command", "terminal", "local_shell")
+_SHELL_TOOLS = tuple(
+    "shell bash exec_command run_shell_command shell_command terminal local_shell run_commands".split()
+)
 _SUMMARY = re.compile(
     r"summary of (?:the|our|this) conversation|checkpoint compaction|state_snapshot|do not call any tools",
     re.IGNORECASE,
 )
-_COMMAND_FIELDS = ("command", "cmd", "script")
+_COMMAND_FIELDS = ("command", "cmd", "script", "commands")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class ShellTool:
         properties: Mapping[str, Any] = self.schema.get("properties") or {}
         named = next((name for name in _COMMAND_FIELDS if name in properties), "command")
         is_list = "array" in str(properties.get(named, {}).get("type", "")).lower()
-        filled: dict[str, Any] = {named: ["bash", "-c", command] if is_list else command}
+        listed = [command] if named == "commands" else ["bash", "-c", command]
+        filled: dict[str, Any] = {named: listed if is_list else command}
         for name in self.schema.get("required") or ():
             if name not in filled:
                 filled[name] = _something(str(properties.get(name, {}).get("type", "string")).lower())

@@ -34,6 +34,7 @@ from clew.portable import IS_POSIX, lock_file
 
 _LOCK = ".lock"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+_COPILOT_WINDOW = 1_000_000
 CHATGPT = "https://chatgpt.com/backend-api/codex"
 """Where Codex calls its model with a ChatGPT login."""
 _PROVIDERS = {OPENAI: "openai", ANTHROPIC: "anthropic", GOOGLE: "google"}
@@ -268,6 +269,8 @@ def _copilot(target: WrapTarget) -> Overlay:
         told["COPILOT_PROVIDER_BASE_URL"] = target.base if own == "openai" else target.address
     if not (target.environ.get("COPILOT_MODEL") or target.environ.get("COPILOT_PROVIDER_MODEL_ID")):
         told["COPILOT_MODEL"] = target.need_model("Copilot")
+    # It compacts by its own count of the history that it holds, which the gateway keeps in the window.
+    told["COPILOT_PROVIDER_MAX_PROMPT_TOKENS"] = str(_COPILOT_WINDOW)
     return Overlay(environ=told)
 
 
