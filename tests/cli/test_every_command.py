@@ -42,6 +42,7 @@ BARE = [
     Attempt("sessions", 0, "Late clock"),
     Attempt("export", 2, "SESSION is missing; `clew export --help`"),
     Attempt("search", 2, "QUERY is missing; `clew search --help`"),
+    Attempt("open clock-1 m99", 1, "there is no message m99"),
     Attempt("usage", 0, "all sessions"),
     Attempt("insights", 0, "insights since"),
     Attempt("doctor", 0, "All is well."),
