@@ -194,10 +194,12 @@ def test_recall_finds_what_was_folded_by_words_and_by_number() -> None:
         found = view.recall("value_3")
         assert any("value_3 = 111" in str(each.message["content"]) for each in found)
         number = next(each.number for each in found if each.message["role"] == "tool")
-        around = view.recall(around=number)
-        assert history[number]["content"] in [each.message["content"] for each in around]
-        with pytest.raises(clew.InvalidArgument, match="give one of them"):
-            view.recall()
+        (opened,) = view.recall(f"m{number}")
+        assert opened.message["content"] == history[number]["content"] and opened.number == number
+        assert "value_3 = 111" in view.recall(f"m{number}", around="value_3", chars=200)[0].snippet
+        assert [each.number for each in view.recall("m1-m3")] == [1, 2, 3]
+        with pytest.raises(clew.InvalidArgument, match="such as m12"):
+            view.recall(" ")
 
 
 def test_real_usage_corrects_the_count_and_is_recorded() -> None:

@@ -45,6 +45,7 @@ COMMANDS = (
     CliCommand("context", "clew.cli.commands.context", "show what fills the window of a conversation"),
     CliCommand("sessions", "clew.cli.commands.sessions", "list, show, rename, undo and delete what is kept", "list"),
     CliCommand("search", "clew.cli.commands.search", "find words in everything that was ever said"),
+    CliCommand("open", "clew.cli.commands.open", "read messages by their numbers, word for word"),
     CliCommand("usage", "clew.cli.commands.usage", "tokens and cost of every call"),
     CliCommand("insights", "clew.cli.commands.insights", "where tokens and money went, as tables and charts"),
     CliCommand("dashboard", "clew.cli.commands.dashboard", "look at all of it in a browser, live"),

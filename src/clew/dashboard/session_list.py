@@ -10,9 +10,11 @@ from typing import Any
 from clew.dashboard.catalog import CatalogState, SessionCatalog, SessionFigures, client_of, is_active
 from clew.dashboard.sign_in import DashboardRefusal
 from clew.dashboard.timeline import dollars
-from clew.store import ConversationOverview, SearchScope, UsageTotal
+from clew.store import ConversationOverview, SearchScope, SnippetSizes, UsageTotal
+from clew.turn import search_history
 
 ACTIVE_SECONDS = 600.0
+_SNIPPET_CHARS = 320
 SORTS = ("updated", "cost", "fill", "messages")
 STATES = ("active", "compacted", "branch", "full")
 
@@ -190,10 +192,12 @@ async def search_messages(
     """Messages, handoffs and outputs that hold the words; the last word may be the beginning of one."""
     inside = None if within is None else (await catalog.find(owner, within)).newest
     scope = SearchScope(owner=owner, conversation_of=inside, roles=roles)
-    result = await catalog.store.search(words, scope, limit=limit)
+    page = await search_history(catalog.store, words, scope, limit=limit, sizes=SnippetSizes(_SNIPPET_CHARS))
     known = (await catalog.state()).by_conversation
     hits = []
-    for hit in result.hits:
+    for found in page.hits:
+        hit = found.hit
+        linked = [found.call, *found.results] if found.call else [*found.results]
         session = known.get(hit.conversation or 0)
         hits.append(
             {
@@ -206,6 +210,8 @@ async def search_messages(
                 "at": hit.at.isoformat(),
                 "snippet": hit.snippet.text,
                 "marks": hit.snippet.marks,
+                "linked": [link.number for link in linked if link.number is not None],
+                "same_in": sorted(hit.copies),
             }
         )
-    return {"query": words, "hits": hits, "searched": None if result.hits else str(result.searched)}
+    return {"query": words, "hits": hits, "searched": None if page.hits else str(page.searched)}

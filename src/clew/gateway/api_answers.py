@@ -14,8 +14,8 @@ from clew.gateway.bodies import write_json
 from clew.gateway.hosted import FoundConversation, HostedAnswer, HostedCompaction
 from clew.gateway.problems import Problem
 from clew.gateway.relay import PING_SECONDS
-from clew.store import CommittedCompaction, SearchHit, StoredMessage, UsageTotal
-from clew.turn import Conversation, Pin, context_parts
+from clew.store import CommittedCompaction, StoredMessage, UsageTotal
+from clew.turn import Conversation, FoundMessage, OpenedPage, Pin, context_parts
 from clew.usage import CanonicalUsage
 
 MICROS_PER_DOLLAR = 1_000_000
@@ -139,7 +139,8 @@ def plain_pins(pins: Sequence[Pin]) -> dict[str, Any]:
     return {"pins": [{"number": at, "label": pin.label, "text": pin.text} for at, pin in enumerate(pins, 1)]}
 
 
-def plain_hit(hit: SearchHit, conversation: str | None) -> dict[str, Any]:
+def plain_found(found: FoundMessage, conversation: str | None) -> dict[str, Any]:
+    hit = found.hit
     return {
         "conversation": conversation,
         "title": hit.title,
@@ -150,7 +151,27 @@ def plain_hit(hit: SearchHit, conversation: str | None) -> dict[str, Any]:
         "score": hit.score,
         "snippet": hit.snippet.text,
         "marks": hit.snippet.marks,
+        "excerpts": [it.text for it in hit.excerpts or (hit.snippet,)],
+        "call": found.call.number if found.call else None,
+        "results": [link.number for link in found.results],
+        "same_in": sorted(hit.copies),
     }
+
+
+def plain_opened(page: OpenedPage) -> dict[str, Any]:
+    messages = [
+        {
+            "seq": it.number,
+            "role": it.role,
+            "at": it.at.isoformat(),
+            "chars": len(it.text),
+            "parts": [{"start": part.start, "text": it.text[part.start : part.stop]} for part in it.parts],
+            "call": it.call.number if it.call else None,
+            "results": [link.number for link in it.results],
+        }
+        for it in page.messages
+    ]
+    return {"messages": messages, "next": page.next or None}
 
 
 def plain_total(total: UsageTotal, group: Mapping[str, Any]) -> dict[str, Any]:

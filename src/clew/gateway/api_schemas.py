@@ -118,6 +118,26 @@ SCHEMAS: dict[str, Schema] = {
         messages=list_schema(ref("StoredMessage"), "In their order."),
         next=or_null(number_schema("`after` for the next page; null where there is none.")),
     ),
+    "OpenedMessages": object_schema(
+        messages=list_schema(
+            object_schema(
+                seq=number_schema("Its number.", minimum=0),
+                role=text_schema("Of the message."),
+                at=_TIME,
+                chars=number_schema("Of its whole text.", minimum=0),
+                parts=list_schema(
+                    object_schema(
+                        start=number_schema("Where it begins.", minimum=0), text=text_schema("Word for word.")
+                    ),
+                    "What is shown of the text.",
+                ),
+                call=or_null(number_schema("Of a result: the message with its call.")),
+                results=list_schema(or_null(number_schema("The result of a call.")), "Of a message with calls."),
+            ),
+            "As they were asked for.",
+        ),
+        next=or_null(text_schema("`messages` to read on; null at the end.")),
+    ),
     "Answer": object_schema(
         conversation=ID,
         seq=number_schema("The number of the answer in the history.", minimum=0),
@@ -202,6 +222,10 @@ SCHEMAS: dict[str, Schema] = {
                 marks=list_schema(
                     list_schema(number_schema("From, and up to.")), "The ranges of the snippet that matched."
                 ),
+                excerpts=list_schema(text_schema("A part of the text."), "All that is shown of it, in order."),
+                call=or_null(number_schema("Of a result: the message with its call.")),
+                results=list_schema(or_null(number_schema("The result of a call.")), "Of a message with calls."),
+                same_in=list_schema(number_schema("A message."), "Messages with nearly the same text."),
             ),
             "The best first.",
         ),

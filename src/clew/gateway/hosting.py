@@ -20,8 +20,9 @@ from clew.gateway.api_answers import (
     plain_compaction,
     plain_context,
     plain_conversation,
-    plain_hit,
+    plain_found,
     plain_message,
+    plain_opened,
     plain_pins,
     plain_result,
     plain_total,
@@ -41,7 +42,7 @@ from clew.gateway.problems import INTERNAL, Refused, problem_of
 from clew.gateway.relay import PING_SECONDS
 from clew.providers import Delta, OnDelta
 from clew.store import CallFilter, Grouping, SearchScope, export_in_shape, history_rows, system_message
-from clew.turn import Pin
+from clew.turn import SHORT_CHARS, Pin, open_messages, search_history
 
 DEFAULT_PAGE = 50
 DEFAULT_HITS = 20
@@ -182,6 +183,18 @@ class HostingRoutes:
         shown = rows[:limit]
         more = len(rows) > limit
         return json_answer({"messages": [plain_message(row) for row in shown], "next": shown[-1].seq if more else None})
+
+    async def open_messages(self, request: web.Request, asker: HostedCaller, given: Fields) -> web.StreamResponse:
+        found = await self._hosted.find(asker.owner, _id(request))
+        page = await open_messages(
+            self._store,
+            found.newest.id,
+            given["messages"],
+            words=given.get("around", ""),
+            chars=given.get("chars", SHORT_CHARS),
+            owner=asker.owner,
+        )
+        return json_answer(plain_opened(page))
 
     async def send_message(self, request: web.Request, asker: HostedCaller, given: Fields) -> web.StreamResponse:
         name = _idempotency_key(request)
@@ -326,11 +339,11 @@ class HostingRoutes:
         within = (await self._hosted.find(asker.owner, inside)).newest.id if inside is not None else None
         roles = (given["role"],) if "role" in given else ()
         scope = SearchScope(owner=asker.owner, conversation_of=within, roles=roles)
-        result = await self._store.search(given["q"], scope, limit=given.get("limit", DEFAULT_HITS))
+        page = await search_history(self._store, given["q"], scope, limit=given.get("limit", DEFAULT_HITS))
         ids: dict[str, str] = {}
-        for session in dict.fromkeys(hit.session for hit in result.hits if hit.session):
+        for session in dict.fromkeys(found.hit.session for found in page.hits if found.hit.session):
             ids[session] = (await self._hosted.find(asker.owner, session)).id
-        hits = [plain_hit(hit, ids.get(hit.session or "")) for hit in result.hits]
+        hits = [plain_found(found, ids.get(found.hit.session or "")) for found in page.hits]
         return json_answer({"query": given["q"], "hits": hits})
 
     async def show_usage(self, _: web.Request, asker: HostedCaller, given: Fields) -> web.StreamResponse:

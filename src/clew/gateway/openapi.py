@@ -25,6 +25,7 @@ from clew.gateway.api_schemas import (
     ref,
     text_schema,
 )
+from clew.turn import PAGE_CHARS
 
 MAX_PAGE = 200
 _ROOT = "/clew"
@@ -120,6 +121,19 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         "The history, compacted messages included: from the first on, or behind `after`, or the last before `before`.",
         "MessageList",
         query={"limit": _LIMIT, "after": _SEQ, "before": _SEQ},
+    ),
+    ApiOperation(
+        "open_messages",
+        "GET",
+        f"{_CONVERSATION}/open",
+        "Messages by number, word for word, with the other side of each tool call; of long ones the part around words.",
+        "OpenedMessages",
+        needs=("messages",),
+        query={
+            "messages": text_schema("m12, m12-m20, m12,m40, m12@3000 or -20 (the newest).", minLength=1, maxLength=200),
+            "around": text_schema("Words to show long messages around.", minLength=1, maxLength=1_000),
+            "chars": number_schema("At most so much of each message (1500).", minimum=1, maximum=PAGE_CHARS),
+        },
     ),
     ApiOperation(
         "send_message",

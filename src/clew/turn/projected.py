@@ -22,13 +22,12 @@ from clew.messages import (
 )
 from clew.store import CommittedCompaction, ModelCall, NewMessage, NewSession, SearchScope, View
 from clew.turn.conversation import Conversation
+from clew.turn.recall import SHORT_CHARS, OpenedMessage, found_texts, is_message_name, open_messages, search_history
 from clew.turn.request import ModelTarget, TurnOptions, call_of
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage
 
 _Result = TypeVar("_Result")
-MAX_RECALLED = 10
-_AROUND = 2
 """Messages before and after one that is opened by its number."""
 
 
@@ -40,7 +39,11 @@ class RecalledMessage:
     """As a handoff names it: m12 is 12."""
     message: Message
     snippet: str = ""
-    """The place that a search found."""
+    """What was found or opened of it: the whole of a short message, parts of a long one."""
+
+
+def _shown(message: OpenedMessage) -> str:
+    return "\n…\n".join(message.text[part.start : part.stop] for part in message.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,21 +246,21 @@ class ProjectedConversation:
         """Those of the whole conversation, oldest first; `is_in_effect` tells the undone ones apart."""
         return [] if self.session is None else await self._runtime.store.compactions(self.session)
 
-    async def recall(self, query: str | None = None, around: int | None = None) -> list[RecalledMessage]:
-        """Messages of the history, whether they are in view or not: those that words find, or those around a number."""
+    async def recall(self, query: str, around: str = "", chars: int = SHORT_CHARS) -> list[RecalledMessage]:
+        """Messages of the history, in view or not: those that a text names (m12, m12-m20), or that its words find."""
         store = self._runtime.store
         if self.session is None:
             return []
-        if around is not None:
-            rows = await store.messages(self.session, max(0, around - _AROUND), around + _AROUND + 1)
-            return [RecalledMessage(row.seq, row.message) for row in rows]
+        if is_message_name(query):
+            page = await open_messages(store, self.session, query, words=around, chars=chars)
+            return [RecalledMessage(it.number, it.message, _shown(it)) for it in page.messages]
         scope = SearchScope(conversation_of=self.session, kinds=("message",))
-        found = await store.search(query or "", scope, limit=MAX_RECALLED)
         recalled = []
-        for hit in found.hits:
-            if hit.seq is not None:
-                (row,) = await store.messages(self.session, hit.seq, hit.seq + 1)
-                recalled.append(RecalledMessage(hit.seq, row.message, hit.snippet.text))
+        for found in (await search_history(store, query, scope)).hits:
+            if found.hit.seq is not None:
+                (row,) = await store.messages(self.session, found.hit.seq, found.hit.seq + 1)
+                text = "\n".join(f"{name}: {text}" if name else text for name, text in found_texts(found))
+                recalled.append(RecalledMessage(found.hit.seq, row.message, text))
         return recalled
 
     # -- the history ---------------------------------------------------------------------------------------------------

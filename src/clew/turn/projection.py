@@ -26,6 +26,7 @@ from clew.messages import (
 from clew.store import CommittedCompaction, NewSession
 from clew.turn.projected import ProjectedConversation, RecalledMessage
 from clew.turn.projection_host import ProjectionHost, engine_factory
+from clew.turn.recall import SHORT_CHARS
 from clew.turn.request import ModelTarget
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage, normalize_usage
@@ -126,9 +127,12 @@ class Projection:
         """Bring back what a fold left out; False where none is in effect. The next `fit` folds only if it must."""
         return self._host.run(self._undo())
 
-    def recall(self, query: str | None = None, *, around: int | None = None) -> list[RecalledMessage]:
-        """Originals, also of what was folded: those that words find, or those around a number of the handoff."""
-        return self._host.run(self._recall(query, around))
+    def recall(self, query: str, *, around: str = "", chars: int = SHORT_CHARS) -> list[RecalledMessage]:
+        """Originals, also of what was folded: m12 or m12-m20 as a handoff names them, or those that words find.
+
+        Of an opened message with more than `chars` characters, `snippet` is the part around the words of `around`.
+        """
+        return self._host.run(self._recall(query, around, chars))
 
     @property
     def compactions(self) -> list[CommittedCompaction]:
@@ -213,10 +217,10 @@ class Projection:
         async with self._lock:
             return await (await self._open()).undo()
 
-    async def _recall(self, query: str | None, around: int | None) -> list[RecalledMessage]:
-        if (query is None) == (around is None):
-            raise InvalidArgument("recall takes words to look for, or around=NUMBER; give one of them")
-        return await (await self._open()).recall(query, around)
+    async def _recall(self, query: str, around: str, chars: int) -> list[RecalledMessage]:
+        if not query.strip():
+            raise InvalidArgument("recall takes words to look for, or the number of a message, such as m12")
+        return await (await self._open()).recall(query, around, chars)
 
     async def _compactions(self) -> list[CommittedCompaction]:
         return await (await self._open()).compactions()

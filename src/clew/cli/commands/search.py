@@ -13,12 +13,13 @@ from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.cli.views.search import SearchPage
-    from clew.store import SearchResult, Store
+    from clew.store import Store
+    from clew.turn import FoundPage
 
 EXAMPLES = """\
 Any of the words counts; what has more of them, or has them as a phrase, comes first. Every
 query is allowed, in any language: there is no syntax. A message that was compacted
-ten times is found once.
+ten times is found once, and a call and its result are one hit. `clew open` reads on.
 
 examples:
   clew search "retry backoff"
@@ -73,6 +74,7 @@ async def search_store(store: Store, query: str, arguments: argparse.Namespace) 
     from clew.cli.store_access import all_session_ids, find_session, short_ids
     from clew.cli.views.search import SearchPage
     from clew.store import SearchScope
+    from clew.turn import search_history
 
     session = (await find_session(store, arguments.session)).id if arguments.session else None
     whole = (await find_session(store, arguments.conversation)).id if arguments.conversation else None
@@ -84,21 +86,21 @@ async def search_store(store: Store, query: str, arguments: argparse.Namespace) 
         since=arguments.since,
         before=arguments.until,
     )
-    result = await store.search(query, scope, limit=arguments.limit)
-    found = (hit.session for hit in result.hits if hit.session)
-    return SearchPage(result, await _first_messages(store, result), short_ids(found, await all_session_ids(store)))
+    page = await search_history(store, query, scope, limit=arguments.limit)
+    found = (it.hit.session for it in page.hits if it.hit.session)
+    ids = short_ids(found, await all_session_ids(store))
+    return SearchPage(page, await _first_messages(store, page), ids, is_one=bool(session or whole))
 
 
-async def _first_messages(store: Store, result: SearchResult) -> dict[int | None, str]:
+async def _first_messages(store: Store, page: FoundPage) -> dict[int | None, str]:
     """The first message of each conversation that has no title."""
     from clew.cli.views.sessions import message_preview
 
     first_messages: dict[int | None, str] = {}
-    for group in result.groups:
-        session = next((hit.session for hit in group.hits if hit.session), None)
-        if group.title is None and session is not None:
-            first = await store.messages(session, 0, 1, keep_damaged=True)
-            first_messages[group.conversation] = message_preview(first[0].message) if first else ""
+    for hit in (found.hit for found in page.hits):
+        if hit.title is None and hit.session is not None and hit.conversation not in first_messages:
+            first = await store.messages(hit.session, 0, 1, keep_damaged=True)
+            first_messages[hit.conversation] = message_preview(first[0].message) if first else ""
     return first_messages
 
 

@@ -1,4 +1,4 @@
-"""How the hits of `clew search` look: by conversation, with the matches highlighted; and the same as JSON."""
+"""How the hits of `clew search` and the messages of `clew open` look; and the same as JSON."""
 
 from __future__ import annotations
 
@@ -9,156 +9,108 @@ from typing import Any
 from clew.cli.console import Console
 from clew.cli.views.amounts import format_time, iso_time, plural
 from clew.cli.views.tables import MARGIN
-from clew.cli.views.text import clip, display_width, fitting_chars, pad, printable, whole_facts, wrap
-from clew.store import SearchHit, SearchHitGroup, SearchResult, Snippet
+from clew.cli.views.text import clip, display_width, fitting_chars, printable, wrap
+from clew.store import SearchHit, Snippet
+from clew.turn import FoundMessage, FoundPage, OpenedMessage, OpenedPage, found_label, opened_label, position_of
 
-MAX_SNIPPET_LINES = 5
+LINES_ON_SCREEN = 6
+"""Of one hit; a program that reads it gets all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
     """The result of a search, with the names of what it found."""
 
-    result: SearchResult
+    result: FoundPage
     first_messages: Mapping[int | None, str]
     """Of the conversations without a title."""
     ids: Mapping[str, str]
     """The sessions of the hits, each with its short id."""
+    is_one: bool = False
+    """One session was searched: its hits need not name it."""
+
+    @property
+    def groups(self) -> dict[int | None, list[FoundMessage]]:
+        """The hits by conversation, in the order of each one's best hit."""
+        by_conversation: dict[int | None, list[FoundMessage]] = {}
+        for found in self.result.hits:
+            by_conversation.setdefault(found.hit.conversation, []).append(found)
+        return by_conversation
 
 
 def print_results(page: SearchPage, where: str, console: Console) -> None:
     """The hits; `where` are the filters in words."""
-    result = page.result
-    if result.problem:
-        console.print(console.style(f"Note: {result.problem}.", "yellow"))
+    result, groups = page.result, page.groups
     if not result.hits:
-        _print_none(result, where, console)
+        console.print(printable(f"Nothing found for {result.query!r}{' ' + where if where else ''}."))
+        if result.searched is not None:
+            narrower = "; without the filters there may be more" if where else ""
+            console.print(f"Searched: {result.searched}{narrower}.")
         return
-    groups = result.groups
     head = f"{plural(len(result.hits), 'hit')} in {plural(len(groups), 'conversation')}"
     for line in wrap(f"{head}{', ' + where if where else ''}", console.width):
         console.print(console.style(line, "dim"))
-    for group in groups:
+    for conversation, hits in groups.items():
         console.print()
-        first_message = page.first_messages.get(group.conversation, "")
-        for line in _group_lines(group, first_message, page.ids, console):
-            console.print(line.rstrip())
+        title = hits[0].hit.title or page.first_messages.get(conversation) or f"conversation {conversation}"
+        console.print(console.style(clip(printable(title), console.width), "bold"))
+        for found in hits:
+            _print_hit(found, page, console)
 
 
-def results_json(page: SearchPage, where: str) -> dict[str, Any]:
-    result = page.result
-    searched = result.searched
-    return {
-        "query": result.query,
-        "where": where,
-        "hits": len(result.hits),
-        "groups": [
-            {
-                "conversation": group.conversation,
-                "title": group.title,
-                "opening": page.first_messages.get(group.conversation),
-                "hits": [_hit_json(hit) for hit in group.hits],
-            }
-            for group in result.groups
-        ],
-        "searched": searched
-        and {"messages": searched.messages, "summaries": searched.summaries, "outputs": searched.outputs},
-        **({"problem": result.problem} if result.problem else {}),
-    }
+def _print_hit(found: FoundMessage, page: SearchPage, console: Console) -> None:
+    name, _, facts = found_label(found).partition(" ")
+    if not page.is_one:
+        session = page.ids.get(found.hit.session or "", "")
+        facts = ", ".join(filter(None, (facts, format_time(found.hit.at), session)))
+    facts = printable(facts)
+    room = console.width - len(MARGIN) - display_width(name) - 1
+    first, *more = [clip(facts, room)] if console.colors else wrap(facts, room) or [""]
+    console.print(f"{MARGIN}{console.style(name, 'cyan')} {console.style(first, 'dim')}".rstrip())
+    for line in more:
+        console.print(f"{MARGIN * 2}{line}")
+    _print_excerpts(found.hit, console)
+    for other in found.partners:
+        console.print(f"{MARGIN * 2}{console.style(f'm{other.seq}:', 'cyan')}")
+        _print_excerpts(other, console)
+    if found.preview:
+        console.print(f"{MARGIN * 2}{console.style(f'm{found.results[0].number}:', 'cyan')}")
+        _print_text(Snippet(found.preview, (), 0, True, True), console)
 
 
-def _hit_json(hit: SearchHit) -> dict[str, Any]:
-    return {
-        "kind": hit.kind,
-        "session": hit.session,
-        "number": hit.seq,
-        "role": hit.role,
-        "tool": hit.tool,
-        "at": iso_time(hit.at),
-        "score": round(hit.score, 4),
-        "ref": hit.ref,
-        "snippet": hit.snippet.text,
-        "marks": [list(mark) for mark in hit.snippet.marks],
-        "start": hit.snippet.start,
-    }
+def _print_excerpts(hit: SearchHit, console: Console) -> None:
+    for excerpt in (hit.snippet,) if console.colors else hit.excerpts or (hit.snippet,):
+        _print_text(excerpt, console)
 
 
-def _print_none(result: SearchResult, where: str, console: Console) -> None:
-    console.print(printable(f"Nothing found for {result.query!r}{' ' + where if where else ''}."))
-    if result.searched is not None:
-        narrower = "; without the filters there may be more" if where else ""
-        console.print(f"Searched: {result.searched}{narrower}.")
-
-
-def _group_lines(group: SearchHitGroup, first_message: str, ids: Mapping[str, str], console: Console) -> Iterator[str]:
-    title = printable(group.title or first_message or f"conversation {group.conversation}")
-    yield console.style(clip(title, console.width), "bold")
-    for hit in group.hits:
-        label = {"summary": "handoff", "output": f"output {hit.ref}"}.get(hit.kind) or (
-            f"m{hit.seq}" if hit.seq is not None else hit.kind
-        )
-        said_by = " ".join(word for word in (hit.role if hit.kind == "message" else "", hit.tool) if word)
-        session = ids.get(hit.session or "", "")
-        told = [printable(fact) for fact in (said_by, format_time(hit.at), session) if fact]
-        facts = whole_facts(told, console.width - len(MARGIN) - max(5, len(label)) - 2)
-        yield f"{MARGIN}{console.style(pad(label, 5), 'cyan')}  {console.style(facts, 'dim')}"
-        for line in _snippet_lines(hit.snippet, console):
-            yield f"{MARGIN * 2}{line}"
-
-
-def _snippet_lines(snippet: Snippet, console: Console) -> Iterator[str]:
-    """The lines of a snippet, fitted to the width, with the match in colour, or between marks where there is none."""
-    text, marks = _text_and_marks(snippet, console)
+def _print_text(snippet: Snippet, console: Console) -> None:
+    """The lines of a text, fitted to the width: a few with the matches in colour, or where no colours are all."""
+    text = "".join(char if char == "\n" else printable(char) for char in snippet.text)
     room = console.width - len(MARGIN) * 2 - 2
-    spans = [span for span in _wrap_spans(text, room) if text[span[0] : span[1]].strip()]
-    chosen = _lines_around_match(spans, marks)
+    spans = [span for span in _wrap_spans(text, room) if text[slice(*span)].strip()]
+    chosen = _lines_around_match(spans, snippet.marks) if console.colors else spans
     for number, span in enumerate(chosen):
         before = "…" if number == 0 and (not snippet.is_start or span != spans[0]) else ""
         after = "…" if number == len(chosen) - 1 and (not snippet.is_end or span != spans[-1]) else ""
-        yield before + _highlight(text, span, marks if console.colors else (), console) + after
-
-
-def _text_and_marks(snippet: Snippet, console: Console) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The text, printable character by character, and where it matched; without colours the marks are in the text."""
-    text = "".join(char if char == "\n" else printable(char) for char in snippet.text)
-    marks = _join_marks(snippet.marks, text)
-    if console.colors:
-        return text, marks
-    left, right = ("«", "»") if console.unicode else ("[", "]")
-    pieces, done, placed = list[str](), 0, list[tuple[int, int]]()
-    length = 0
-    for start, stop in marks:
-        piece = text[done:start] + left + text[start:stop] + right
-        placed.append((length + start - done, length + len(piece)))
-        pieces.append(piece)
-        length += len(piece)
-        done = stop
-    return "".join([*pieces, text[done:]]), tuple(placed)
-
-
-def _join_marks(marks: Sequence[tuple[int, int]], text: str) -> tuple[tuple[int, int], ...]:
-    """Marks with one character between them made one: the parts of an identifier, the words of a phrase."""
-    joined: list[tuple[int, int]] = []
-    for start, stop in marks:
-        if joined and start - joined[-1][1] <= 1 and "\n" not in text[joined[-1][1] : start]:
-            joined[-1] = (joined[-1][0], stop)
-        else:
-            joined.append((start, stop))
-    return tuple(joined)
+        shown = _highlight(text, span, snippet.marks if console.colors else (), console)
+        console.print(f"{MARGIN * 2}{before}{shown}{after}".rstrip())
 
 
 def _lines_around_match(spans: list[tuple[int, int]], marks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """As many lines as are shown, so that the first match is among them."""
-    if len(spans) <= MAX_SNIPPET_LINES:
+    """As many lines as are shown on a screen, so that the first match is among them."""
+    if len(spans) <= LINES_ON_SCREEN:
         return spans
     first = marks[0][0] if marks else 0
     holding = next((at for at, (start, stop) in enumerate(spans) if start <= first < stop), 0)
-    begin = max(0, min(holding - 1, len(spans) - MAX_SNIPPET_LINES))
-    return spans[begin : begin + MAX_SNIPPET_LINES]
+    begin = max(0, min(holding - 1, len(spans) - LINES_ON_SCREEN))
+    return spans[begin : begin + LINES_ON_SCREEN]
 
 
 def _wrap_spans(text: str, room: int) -> Iterator[tuple[int, int]]:
-    """Where the lines of a text begin and end when it is fitted to a width: at line ends, at spaces, or anywhere."""
+    """Where the lines of a text begin and end when it is fitted to a width.
+
+    Lines end at line ends and spaces. A word in ASCII without a space, such as an address or a path, is never broken.
+    """
     start = 0
     for line in text.split("\n"):
         stop = start + len(line)
@@ -166,7 +118,13 @@ def _wrap_spans(text: str, room: int) -> Iterator[tuple[int, int]]:
         while display_width(text[at:stop]) > room:
             cut = at + fitting_chars(text[at:stop], room)
             space = text.rfind(" ", at + 1, cut + 1)
-            cut = space if space > at else max(cut, at + 1)
+            if space > at:
+                cut = space
+            elif text[at : at + room].isascii():
+                space = text.find(" ", cut, stop)
+                cut = space if space >= 0 else stop
+            else:
+                cut = max(cut, at + 1)
             yield at, cut
             at = cut + 1 if text[cut : cut + 1] == " " else cut
         yield at, stop
@@ -181,3 +139,96 @@ def _highlight(text: str, span: tuple[int, int], marks: Sequence[tuple[int, int]
             pieces += [text[at:low], console.style(text[low:high], "bold", "yellow")]
             at = high
     return "".join([*pieces, text[at : span[1]]])
+
+
+def results_json(page: SearchPage, where: str) -> dict[str, Any]:
+    result = page.result
+    searched = result.searched
+    return {
+        "query": result.query,
+        "where": where,
+        "hits": len(result.hits),
+        "groups": [
+            {
+                "conversation": conversation,
+                "title": hits[0].hit.title,
+                "opening": page.first_messages.get(conversation),
+                "hits": [_found_json(found) for found in hits],
+            }
+            for conversation, hits in page.groups.items()
+        ],
+        "searched": searched
+        and {"messages": searched.messages, "summaries": searched.summaries, "outputs": searched.outputs},
+    }
+
+
+def _found_json(found: FoundMessage) -> dict[str, Any]:
+    hit = found.hit
+    return {
+        "kind": hit.kind,
+        "session": hit.session,
+        "number": hit.seq,
+        "role": hit.role,
+        "tool": hit.tool,
+        "at": iso_time(hit.at),
+        "score": round(hit.score, 4),
+        "ref": hit.ref,
+        "chars": hit.chars,
+        "excerpts": [_excerpt_json(it) for it in hit.excerpts or (hit.snippet,)],
+        "same_in": sorted(hit.copies),
+        "result_of": found.call and {"number": found.call.number, "call": found.call.call},
+        "results": [link.number for link in found.results],
+        "beside": [
+            *(
+                {"number": it.seq, "excerpts": [_excerpt_json(each) for each in it.excerpts or (it.snippet,)]}
+                for it in found.partners
+            ),
+            *([{"number": found.results[0].number, "excerpts": [{"text": found.preview}]}] if found.preview else ()),
+        ],
+    }
+
+
+def _excerpt_json(snippet: Snippet) -> dict[str, Any]:
+    return {"text": snippet.text, "start": snippet.start, "marks": [list(mark) for mark in snippet.marks]}
+
+
+# -- opened messages ---------------------------------------------------------------------------------------------------
+
+
+def print_opened(page: OpenedPage, console: Console) -> None:
+    """Messages word for word: a line about each, then its text as it is."""
+    for number, message in enumerate(page.messages):
+        if number:
+            console.print()
+        console.print(console.style(printable(opened_label(message)), "cyan"))
+        for part in message.parts:
+            if position := position_of(part, len(message.text)):
+                console.print(console.style(f"[{position}]", "dim"))
+            for line in message.text[part.start : part.stop].split("\n"):
+                console.print(printable(line))
+    if page.missing:
+        console.note(printable(f"none of these words is there: {page.missing}"))
+    if page.next:
+        console.note(f"read on with {page.next}")
+
+
+def opened_json(page: OpenedPage) -> dict[str, Any]:
+    return {
+        "session": page.session,
+        "messages_in_all": page.count,
+        "messages": [_opened_json(message) for message in page.messages],
+        "next": page.next or None,
+    }
+
+
+def _opened_json(message: OpenedMessage) -> dict[str, Any]:
+    return {
+        "number": message.number,
+        "role": message.role,
+        "tool": message.tool,
+        "at": iso_time(message.at),
+        "chars": len(message.text),
+        "parts": [{"start": part.start, "text": message.text[part.start : part.stop]} for part in message.parts],
+        "result_of": message.call and {"number": message.call.number, "call": message.call.call},
+        "results": [{"number": link.number, "call": link.call} for link in message.results],
+    }

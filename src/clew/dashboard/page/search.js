@@ -29,10 +29,14 @@ function linkOf(hit) {
   return sessionLink(hit.session, hit.kind === "summary" ? "handoffs" : "");
 }
 
+const Links = (words, hit, numbers) => numbers.length > 0 && html`<span class="soft">${words}: ${numbers.map(
+  (seq) => html`<a class="ref" href=${messageLink(hit.session, seq)}>m${seq}</a> `)}</span>`;
+
 const Hit = ({ hit }) => html`<li class="hit">
   <a href=${linkOf(hit)}><b>${oneLine(hit.title) || "Without a title"}</b>
     <span class="soft"> ${[place(hit), source(hit)].filter(Boolean).join(" · ")} · <time datetime=${hit.at} title=${fullTime(hit.at)}>${when(hit.at)}</time></span></a>
-  <p><${Marked} text=${hit.snippet} marks=${hit.marks} /></p></li>`;
+  <p><${Marked} text=${hit.snippet} marks=${hit.marks} /></p>
+  ${Links("call or result", hit, hit.linked)}${Links("nearly the same", hit, hit.same_in)}</li>`;
 
 function foundWords({ query, hits, searched }) {
   if (!hits.length) return `Nothing with “${query}”${searched ? " in " + searched : ""}.`;
