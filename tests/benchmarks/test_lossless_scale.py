@@ -12,12 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import search
 from clew.engines import LosslessEngine
 from clew.store import SearchScope
 from clew.testing import ScriptedProvider, user
 from clew.testing.runtime import SESSION, answers, flow_with
 from clew.turn import receive
+
+pytestmark = pytest.mark.slow
 
 LENGTHS = (300, 2_400)
 TURNS = 5

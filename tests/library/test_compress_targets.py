@@ -39,7 +39,7 @@ def text_of_result(done: clew.Compressed) -> str:
     return " ".join(str(message.get("content")) + str(message.get("tool_calls", "")) for message in done.messages)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_larger_target_never_tells_less(seed: int) -> None:
     messages, facts = session(seed)
     told: set[str] = set()
@@ -52,7 +52,7 @@ def test_a_larger_target_never_tells_less(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.4, 0.55, 0.7, 0.85])
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.7, 0.85])
 def test_nearly_all_of_a_target_is_used_while_there_is_material(seed: int, share: float) -> None:
     messages, _ = session(seed)
     target = int(share * clew.count_tokens(messages))

@@ -202,7 +202,7 @@ async def test_ctrl_c_stops_the_turn_and_keeps_what_came(tmp_path: Path) -> None
         chat.type("Tell me", ENTER)
         await chat.until(lambda: "Half a sentence" in chat.going_on)
         chat.type(CTRL_C)
-        await chat.sees("stopped; what came is kept")
+        await chat.sees("stopped; the reply so far is kept")
         assert "Half a sentence" in chat.text
         chat.type("Go on", ENTER)
         await chat.sees("And so it goes on.")
@@ -229,7 +229,7 @@ async def test_a_second_ctrl_c_does_not_wait_for_what_will_not_stop(tmp_path: Pa
         chat.type(CTRL_C)
         await chat.until(lambda: "stopping" in chat.going_on)
         chat.type(CTRL_C)
-        await chat.sees("stopped; what came is kept")
+        await chat.sees("stopped; the reply so far is kept")
         await chat.leaves()
 
 
@@ -275,7 +275,7 @@ async def test_ctrl_c_gives_the_lines_that_waited_back_and_asks_none_of_them(tmp
         await chat.until(lambda: "queued: Second" in chat.going_on)
         chat.type(CTRL_C)
         await chat.sees("the 2 lines that waited are in the input again")
-        await chat.sees("stopped; what came is kept")
+        await chat.sees("stopped; the reply so far is kept")
         assert len(provider.requests) == 1
         chat.type(ENTER)
         await chat.sees("And so it goes on.")
@@ -374,7 +374,7 @@ async def test_ctrl_c_at_a_question_stops_the_turn(tmp_path: Path) -> None:
         chat.type("Clean up", ENTER)
         await chat.until(lambda: chat.terminal.approvals.is_open)
         chat.type(CTRL_C)
-        await chat.sees("stopped; what came is kept")
+        await chat.sees("stopped; the reply so far is kept")
         assert build.exists()
         assert not chat.terminal.approvals.is_open
         await chat.leaves()

@@ -250,7 +250,7 @@ def test_a_refusal_is_explained_with_what_to_do() -> None:
     assert told == "scripted refused (rate limit): too many. It asks to wait 7 s. " + (
         "Wait a little and ask again; what you asked is kept."
     )
-    assert "What came is kept." in explain_problem(breaks_off("Half"))
+    assert "The part that arrived is kept." in explain_problem(breaks_off("Half"))
     assert "clew doctor" not in explain_problem(UnknownSession("s_1"))
 
 

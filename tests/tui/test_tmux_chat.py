@@ -131,7 +131,7 @@ async def test_a_whole_chat_from_greeting_to_farewell(tmp_path: Path) -> None:
         await screen.type("Tell me more", "Enter")
         await screen.sees("This sentence comes to")
         await screen.type("", "C-c")
-        await screen.sees("stopped; what came is kept", "This sentence comes to")
+        await screen.sees("stopped; the reply so far is kept", "This sentence comes to")
         await screen.type("What happened?", "Enter")
         await screen.sees("I was stopped before.")
         kept = upstream.received[-1].body["messages"][-2]["content"]

@@ -26,7 +26,7 @@ DEFAULT_ENGINE = "compressor"
 
 @dataclass(frozen=True, slots=True)
 class LoadedEngine:
-    """The engine that is used, and what the person should be told about the choice."""
+    """The engine that is used, and notices about the choice."""
 
     engine: ContextEngine
     notices: tuple[str, ...] = ()

@@ -99,12 +99,12 @@ class BackgroundImport:
     def told(self) -> dict[str, Any]:
         """How far it is, for who asks; nothing where all is in and nothing is wrong."""
         state = self._state
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if state.is_reading and not state.rounds:
-            told["reading"] = f"{state.done:,} of {state.files:,} files; more is found when it is done"
+            fields["reading"] = f"{state.done:,} of {state.files:,} files; more is found when it is done"
         if problems := [*state.problems, *([self._problem] if self._problem else [])]:
-            told["problems"] = problems
-        return told
+            fields["problems"] = problems
+        return fields
 
     def _run(self) -> None:
         if sys.platform.startswith("linux"):

@@ -128,7 +128,7 @@ class SessionRange:
 
     @property
     def updated(self) -> datetime:
-        """When the newest message came, or the session was created."""
+        """The time of the newest message, or of the session without messages."""
         return self.newest.at if self.newest else self.created
 
 

@@ -23,7 +23,7 @@ SettingOriginKind: TypeAlias = Literal["default", "file", "env", "flag"]
 
 @dataclass(frozen=True, slots=True)
 class SettingOrigin:
-    """Where a value came from."""
+    """The source of a value."""
 
     kind: SettingOriginKind
     where: str = ""
@@ -49,7 +49,7 @@ class GivenValue:
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """The settings, where each came from, and notices and problems."""
+    """The settings, the source of each, notices and problems."""
 
     settings: Settings
     path: Path

@@ -32,7 +32,7 @@ class ModelSettings:
 
     name: str | None = setting(None, "The model, as its provider spells it")
     provider: str | None = setting(
-        None, "Who serves it: openai, anthropic, openrouter, ...; null: told by the name or the address"
+        None, "Who serves it: openai, anthropic, openrouter, ...; null: derived from the name or the address"
     )
     base_url: str | None = setting(None, "Address of the endpoint; null: the provider's own", shape=URL)
     api_key: str | None = setting(None, "The key itself; better kept in the environment, see api_key_env", secret=True)

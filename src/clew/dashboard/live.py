@@ -1,6 +1,6 @@
-"""What changes while somebody looks, also by other processes over the same store: asked for cheaply, told as events.
+"""Events for open pages: one task polls the store for changes, also by other processes, while a page is open.
 
-One task asks for all who follow, and only while there are any. Whoever follows hears of their own sessions alone.
+A follower gets events of its own sessions only.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from clew.errors import StoreError
 from clew.store import ConversationOverview
 
 POLL_SECONDS = 0.5
-MAX_TOLD = 200
-"""Sessions in one event; where more have changed, the page is told to load its lists again."""
+MAX_CHANGED = 200
+"""Sessions in one event; where more have changed, the page loads its lists again."""
 _MAX_WAITING = 50
 _FIELDS = {
     "next_seq": "messages",
@@ -43,13 +43,13 @@ class LiveEvent:
 
 @dataclass(slots=True)
 class Follower:
-    """Somebody who looks."""
+    """An open page, with the events that wait for it."""
 
     owner: str | None
     waiting: deque[LiveEvent] = field(default_factory=deque)
     has_more: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self, event: LiveEvent) -> None:
+    def send(self, event: LiveEvent) -> None:
         if len(self.waiting) >= _MAX_WAITING:
             self.waiting.clear()
             event = LiveEvent("reload", {"reason": "the page was too slow to follow"})
@@ -57,7 +57,7 @@ class Follower:
         self.has_more.set()
 
     async def next_event(self, seconds: float) -> LiveEvent | None:
-        """The next event; None where none came in so long."""
+        """The next event; None after so many seconds without one."""
         if not self.waiting:
             self.has_more.clear()
             with suppress(TimeoutError):
@@ -103,26 +103,26 @@ class LiveChanges:
             try:
                 now = await self._catalog.state()
             except StoreError as problem:
-                # Busy, or away for a moment: what changed meanwhile is told when it is back.
+                # Busy, or away for a moment: changes are sent when the store answers again.
                 _log.info("the store cannot be followed now: %s", type(problem).__name__)
                 continue
             if now is not known:
-                self._tell(known, now)
+                self._send_changes(known, now)
             known = now
 
-    def _tell(self, before: CatalogState, now: CatalogState) -> None:
+    def _send_changes(self, before: CatalogState, now: CatalogState) -> None:
         changed = [(each, what) for each in now.sessions if (what := _changes(before, each))]
         is_cut = len(now.sessions) >= MAX_SESSIONS
         gone = [each for number, each in before.by_conversation.items() if number not in now.by_conversation]
         for follower in self._followers:
-            told = [_plain_change(each, what) for each, what in changed if _is_seen(each, follower)]
+            visible = [_plain_change(each, what) for each, what in changed if _is_seen(each, follower)]
             deleted = [each.id for each in gone if _is_seen(each, follower) and not is_cut]
-            if len(told) > MAX_TOLD:
-                follower.tell(LiveEvent("reload", {"reason": f"{len(told):,} sessions have changed"}))
-            elif told:
-                follower.tell(LiveEvent("changed", {"sessions": told}))
+            if len(visible) > MAX_CHANGED:
+                follower.send(LiveEvent("reload", {"reason": f"{len(visible):,} sessions have changed"}))
+            elif visible:
+                follower.send(LiveEvent("changed", {"sessions": visible}))
             if deleted:
-                follower.tell(LiveEvent("deleted", {"sessions": deleted}))
+                follower.send(LiveEvent("deleted", {"sessions": deleted}))
 
 
 def _is_seen(session: ConversationOverview, follower: Follower) -> bool:

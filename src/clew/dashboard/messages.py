@@ -197,9 +197,9 @@ async def handoff_page(catalog: SessionCatalog, overview: ConversationOverview, 
     handoff = handoff_of(compaction.entry) or Handoff()
     fates = MessageFates(compaction.entry.view)
     counted = {"shortened": fates.shortened, "kept": fates.kept}
-    told = {} if effect is None else plain_effect(effect)
+    fields = {} if effect is None else plain_effect(effect)
     return {
-        "compaction": {"id": id, **told, **counted, "unverified": compaction.entry.details.get("unverified", [])},
+        "compaction": {"id": id, **fields, **counted, "unverified": compaction.entry.details.get("unverified", [])},
         "text": handoff_text_of(compaction.entry),
         **handoff_view(handoff, range(overview.next_seq)),
     }

@@ -88,10 +88,10 @@ _log = logging.getLogger("clew.dashboard")
 
 @dataclass(frozen=True, slots=True)
 class DashboardOptions:
-    """What one dashboard is: what is told of it, and what may be changed."""
+    """The label of a dashboard, and which sessions may be changed on it."""
 
     label: str
-    """Which store it shows, for people; told to nobody who is not signed in."""
+    """Which store it shows; only signed-in visitors see it."""
     why_not: WhyNotChanged = lambda overview: None  # noqa: ARG005
 
 

@@ -1,4 +1,4 @@
-"""The list of sessions: which of them, in which order, and how each is told to the page."""
+"""The list of sessions: filters, order, and the JSON of each."""
 
 from __future__ import annotations
 

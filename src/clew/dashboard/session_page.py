@@ -40,13 +40,13 @@ async def session_page(
     state, details = await catalog.state(), (await catalog.figures([overview]))[0]
     calls = await catalog.calls(overview)
     effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
-    told = warnings_of(overview, details, effects, requests_of(calls))
+    warnings = warnings_of(overview, details, effects, requests_of(calls))
     system = await catalog.store.system_prompt(overview.newest, keep_damaged=True)
     outline = await catalog.store.view_outline(overview.newest)
     return {
         "session": plain_session(overview, details, state, datetime.now(UTC)),
         "system": None if system is None else {"tokens": len(system) // 4, "opening": " ".join(system.split())[:400]},
-        "warnings": [{"level": level, "text": text} for level, text in told],
+        "warnings": [{"level": level, "text": text} for level, text in warnings],
         "actions": _actions(overview, outline, state, read_only_reason, why_not(overview)),
         "compactions": [plain_effect(effect) for effect in effects],
         "branch_of": _branch_of(overview, state, owner),
@@ -60,8 +60,8 @@ async def timeline_page(
     calls = await catalog.calls(overview)
     effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
     limits = catalog.windows.limits(overview.model, overview.source)
-    told = plain_timeline(calls, effects, start, stop, points)
-    return {**told, "window": limits.tokens, "threshold": limits.threshold}
+    fields = plain_timeline(calls, effects, start, stop, points)
+    return {**fields, "window": limits.tokens, "threshold": limits.threshold}
 
 
 # -- what can be done --------------------------------------------------------------------------------------------------
@@ -112,8 +112,8 @@ def warnings_of(
     found = [*_window_warnings(details), *_cache_warnings(overview, requests), *_compaction_warnings(effects)]
     unknown = details.total.calls_of_unknown_cost
     if unknown:
-        told = f"No price is known for {unknown:,} of {details.total.calls:,} calls, so that the cost is too low."
-        found.append(("note", told))
+        note = f"No price is known for {unknown:,} of {details.total.calls:,} calls, so the cost shown is too low."
+        found.append(("note", note))
     if details.meter.limits.basis.startswith("assumed"):
         text = f"The window of {details.meter.limits.tokens:,} tokens is {details.meter.limits.basis}."
         found.append(("note", text))
@@ -177,8 +177,8 @@ async def context_page(catalog: SessionCatalog, overview: ConversationOverview) 
             else []
         )
         opening = words_of(rows[0].message)[:_OPENING_CHARS] if rows else "the handoff"
-        told = {"role": size.role, "tool": size.tool, "tokens": tokens_of(size), "opening": opening}
-        largest.append({"seq": size.seq if size.seq >= 0 else None, **told})
+        fields = {"role": size.role, "tool": size.tool, "tokens": tokens_of(size), "opening": opening}
+        largest.append({"seq": size.seq if size.seq >= 0 else None, **fields})
     return {
         "tokens": content.tokens,
         "window": limits.tokens,

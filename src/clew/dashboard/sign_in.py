@@ -2,7 +2,7 @@
 
 A cookie says whose it is and until when, and is signed with a secret of that person: nothing is kept of it here,
 several processes take the same one, and it ends with the secret. The secret never leaves the server; the token against
-cross-site requests follows from it and the cookie, and is told to the page alone.
+cross-site requests follows from it and the cookie, and is sent to the page alone.
 """
 
 from __future__ import annotations

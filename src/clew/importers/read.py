@@ -218,7 +218,7 @@ def _session_in_line(source: ByteSource, line: JsonLine) -> SourceSession:
 
 
 def session_files(folder: Path) -> list[Path]:
-    """Files in a folder and below that may hold sessions, told by name alone; sessions before their subagents."""
+    """Files below a folder whose names are those of sessions; sessions before their subagents."""
     return sorted(_candidates(folder), key=lambda path: (is_subagent_file(path), str(path)))
 
 

@@ -81,7 +81,7 @@ class SourceEntry:
     call_id: str | None = None
     """The provider's id of that call, where the file has it."""
     is_summary: bool = False
-    """The program's own summary of what came before; the messages it replaced are kept too."""
+    """The program's own summary of earlier messages; those are kept too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,9 @@ class SourceMetadata:
     directory: str | None = None
     title: str | None = None
     parent: str | None = None
-    """The program's own id of the session that this one came out of."""
+    """The program's own id of the parent session."""
     parent_relation: Literal["subagent", "branch"] = "subagent"
-    """How it came out of its parent."""
+    """How it left its parent."""
     usage: list[SourceUsage] = field(default_factory=list)
 
 

@@ -100,11 +100,11 @@ _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Upstream:
     """`async with Upstream(UpstreamAnswer("hello")) as upstream: ... upstream.base_url ... upstream.received`.
 
-    `answers` decides on a step where the script has none. `unknown_fields` are refused with the words of a server that
-    has never heard of them. `models` is what its models endpoints list; None: it has none. `port` 0 is any that is
-    free. `caches`: the prompt tokens that it tells, and how many of them were cached, are those of an `UpstreamCache`,
-    in place of what an answer says. `rules` say what it refuses. `event_delay` are seconds between two events of every
-    stream. `journal` is a file that gets each request as a line of JSON.
+    `answers` decides on a step where the script has none. `unknown_fields` are refused with the words of a server
+    that has never heard of them. `models` is what its models endpoints list; None: it has none. `port` 0 is any that
+    is free. `caches`: prompt tokens and cached tokens in its usage are those of an `UpstreamCache`, not of the
+    answer. `rules` say what it refuses. `event_delay` are seconds between two events of every stream. `journal` is a
+    file that gets each request as a line of JSON.
     """
 
     def __init__(

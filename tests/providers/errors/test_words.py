@@ -108,7 +108,7 @@ async def test_a_stream_that_broke_off_is_told_as_that() -> None:
     async with Upstream(RawAnswer([piece])) as upstream:
         refused = await refusal(ModelSettings(name="m", base_url=upstream.base_url), {})
     told = explain_refusal(refused)
-    assert told.text == "the reply of 127.0.0.1 broke off before its end. What came is kept."
+    assert told.text == "the reply of 127.0.0.1 broke off before its end. The part that arrived is kept."
     assert told.remedy == "Ask again, or ask it to go on."
 
 

@@ -67,10 +67,11 @@ async def pages(chat: Any) -> None:
 
 async def test_no_line_is_longer_than_the_screen_and_no_word_is_broken(chat: Any) -> None:
     await pages(chat)
-    for width in WIDTHS:
-        # `plain` holds every line against the width.
-        for shown in chat.shown:
-            assert unknown_words(plain(shown, width), plain(shown, 120)) == [], plain(shown, width)
+    for shown in chat.shown:
+        wide = plain(shown, 120)
+        for width in WIDTHS:
+            narrow = plain(shown, width)  # checks the width of every line
+            assert unknown_words(narrow, wide) == [], narrow
 
 
 @pytest.mark.parametrize("width", WIDTHS)

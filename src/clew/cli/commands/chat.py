@@ -32,7 +32,7 @@ _MAX_RECENT = 200
 _STDIN_NOTICE_SECONDS = 2.0
 EXAMPLES = """\
 In the chat: Enter sends, Alt-Enter or a backslash at the end makes a new line, /help
-lists the commands, Ctrl-C stops a turn and keeps what came, Ctrl-D leaves. What is
+lists the commands, Ctrl-C stops a turn and keeps the reply, Ctrl-D leaves. What is
 typed while a turn runs is asked next. @path in a question takes a file, a folder's names
 or a picture along; !command runs a command, !!command also shows it to the model.
 

@@ -123,7 +123,7 @@ class DoctorReport:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--repair", action="store_true", help="mend what can be mended, after making a copy")
+    what.add_argument("--repair", action="store_true", help="repair what can be repaired, after a backup")
     what.add_argument("--quarantined", action="store_true", help="show the rows that were set aside, and check nothing")
     what.add_argument(
         "--gateway", metavar="URL", nargs="?", const=DEFAULT_GATEWAY, help="look at a running gateway, not at the store"
@@ -140,8 +140,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     programs = _check_programs(console.environ)
     if not location.exists:
         if arguments.json:
-            told = {"store": location.label, "ok": programs.is_ok, "exists": False, "checks": []}
-            console.print_json({**told, **programs.as_json()})
+            fields = {"store": location.label, "ok": programs.is_ok, "exists": False, "checks": []}
+            console.print_json({**fields, **programs.as_json()})
         else:
             console.print(f"{location.empty_message} Nothing to check.")
             _print_programs(programs, console)
@@ -410,7 +410,7 @@ def print_doctor(report: DoctorReport, console: Console, *, repairing: bool) -> 
     for line in _check_lines(report, console):
         console.print(line)
     for repaired in report.repaired:
-        console.print(console.style(f"mended: {printable(repaired)}", "yellow"))
+        console.print(console.style(f"repaired: {printable(repaired)}", "yellow"))
     if report.backup:
         console.print(f"copy made before: {printable(str(report.backup))}")
     if report.quarantined:
@@ -487,11 +487,11 @@ def _verdict(report: DoctorReport, repairing: bool) -> str:
     if report.is_ok:
         return "All is well now." if report.repaired else "All is well."
     if not repairing and any(finding.is_repairable for finding in report.findings):
-        return "`clew doctor --repair` mends what is derived and sets aside what cannot be read, after making a copy."
+        return "`clew doctor --repair` makes a backup, rebuilds derived data, and quarantines rows that cannot be read."
     if all(finding.check == "files" for finding in report.findings):
-        return "What is kept can be read and searched; nothing new can be kept until this is put right."
+        return "Stored sessions can be read and searched; nothing can be added until this is fixed."
     copies = f" The newest copy is {report.older_backups[0]}." if report.older_backups else ""
     return (
-        "This cannot be mended here, because the rows themselves are the truth: "
-        f"put a copy of the database back, or keep the file and ask for help.{copies}"
+        "This cannot be repaired here, because there is no other copy of the rows: "
+        f"restore a backup of the database, or keep the file and ask for help.{copies}"
     )

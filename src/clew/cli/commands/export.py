@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--as", dest="shape", choices=SHAPES, default="chat", metavar="SHAPE", help="chat, jsonl, anthropic, responses"
     )
     parser.add_argument("--view", action="store_true", help="what the model sees, not the whole history")
-    parser.add_argument("--redact", action="store_true", help="put placeholders for passwords, keys and tokens")
+    parser.add_argument("--redact", action="store_true", help="replace passwords, keys and tokens by placeholders")
     parser.add_argument("--output", metavar="FILE", default="-", help="write here; - is standard output (default)")
     parser.add_argument("--json", action="store_true", help="with --output FILE: say as JSON what was written")
     add_set_flag(parser)

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="import this folder or database, not the usual ones; may be repeated",
     )
     which.add_argument("--no-import", action="store_true", help="import nothing")
-    parser.add_argument("--unredacted", action="store_true", help="tell passwords, keys and tokens as they are")
+    parser.add_argument("--unredacted", action="store_true", help="do not redact passwords, keys and tokens")
     parser.add_argument("--json", action="store_true", help="with --show: print JSON")
     add_set_flag(parser)
 

@@ -55,7 +55,7 @@ elsewhere. A download that broke goes on where it stopped, if the server lets it
 """
 USE_EPILOG = """\
 NAME is a model as its provider spells it, a file on this machine (its name or its
-path), or `local`. Who serves it is told by its name, or by --provider. Settings that
+path), or `local`. The provider follows from its name, or from --provider. Settings that
 belonged to the former model (model.context_length, and with another provider
 model.base_url and model.api_key_env) are taken out, and that is said.
 """
@@ -86,14 +86,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--provider", metavar="NAME", help="ask this provider what it serves (over the network)")
     listing.add_argument("--remote", action="store_true", help="ask the configured provider")
     add_set_flag(listing)
-    get = verbs.add_parser("get", help="bring a model file here", epilog=GET_EPILOG)
+    get = verbs.add_parser("get", help="download a model file", epilog=GET_EPILOG)
     get.add_argument("name", metavar="NAME|URL|FILE")
     use = verbs.add_parser("use", help="write a model to the config", epilog=USE_EPILOG)
     use.add_argument("name", metavar="NAME")
     use.add_argument("--provider", metavar="NAME", help="who serves it: openai, anthropic, openrouter, ..., local")
-    show = verbs.add_parser("show", help="what is known of a model", epilog=SHOW_EPILOG)
+    show = verbs.add_parser("show", help="window, prices and settings of a model", epilog=SHOW_EPILOG)
     show.add_argument("name", nargs="?", metavar="NAME")
-    show.add_argument("--provider", metavar="NAME", help="who serves it, where its name does not tell")
+    show.add_argument("--provider", metavar="NAME", help="the provider, where the name does not show it")
     add_set_flag(show)
     key = verbs.add_parser("key", help="store a provider's key", epilog=KEY_EPILOG)
     key.add_argument("provider", metavar="PROVIDER", help="openai, anthropic, openrouter, ...")

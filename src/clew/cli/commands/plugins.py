@@ -35,8 +35,8 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     verbs = parser.add_subparsers(title="what to do", metavar="list|show|use", dest="verb", required=True)
-    listing = verbs.add_parser("list", help="every context engine, and which one serves")
-    show = verbs.add_parser("show", help="all about one")
+    listing = verbs.add_parser("list", help="every context engine, and which one is used")
+    show = verbs.add_parser("show", help="one engine in detail")
     show.add_argument("name", metavar="NAME")
     show.add_argument("--check", action="store_true", help="load it and let it compact a made-up conversation")
     use = verbs.add_parser("use", help="write its name to the config, after it was loaded once")

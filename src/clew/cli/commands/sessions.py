@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(title="what to do", metavar=VERBS, dest="verb", required=True)
     _add_reading(verbs)
     _add_changing(verbs)
-    exporting = verbs.add_parser("export", help="write a conversation out, for other programs")
+    exporting = verbs.add_parser("export", help="write a conversation to a file, for other programs")
     export.add_arguments(exporting)
 
 
@@ -73,14 +73,16 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 def _add_reading(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     listing = verbs.add_parser("list", help="the conversations, newest first")
     listing.add_argument("--limit", metavar="N", type=one_or_more, default=LIST_LIMIT, help="how many (default 20)")
-    listing.add_argument("--before", metavar="SESSION", help="go on behind this one")
+    listing.add_argument("--before", metavar="SESSION", help="continue after this one")
     listing.add_argument("--all", action="store_true", help="also the sessions that ended in a compaction")
 
     show = verbs.add_parser("show", help="one session: its chain, its compactions, its messages")
     _add_name(show)
     show.add_argument("--view", action="store_true", help="what the model sees, not the whole history")
     many = show.add_mutually_exclusive_group()
-    many.add_argument("--last", metavar="N", type=one_or_more, default=DEFAULT_MESSAGES, help="so many (default 10)")
+    many.add_argument(
+        "--last", metavar="N", type=one_or_more, default=DEFAULT_MESSAGES, help="how many messages (default 10)"
+    )
     many.add_argument("--all", action="store_true", help="every message")
     show.add_argument("--full", action="store_true", help="each message whole, not one line of it")
 
@@ -89,9 +91,9 @@ def _add_reading(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     tree.add_argument("--limit", metavar="N", type=one_or_more, default=LIST_LIMIT, help="how many trees (default 20)")
     tree.add_argument("--nodes", action="store_true", help="with the map of SESSION, part by part")
 
-    state = verbs.add_parser("state", help="files, tests, settings, rules, tasks: how they stand, and stood")
+    state = verbs.add_parser("state", help="files, tests, settings, rules, tasks: values now, or at a message")
     _add_name(state)
-    state.add_argument("--at", metavar="MESSAGE", type=message_number, help="as it was behind this message: m120")
+    state.add_argument("--at", metavar="MESSAGE", type=message_number, help="as it was after this message: m120")
     state.add_argument("--kind", metavar="KIND", choices=STATE_KINDS, help=f"only these: {', '.join(STATE_KINDS)}")
     state.add_argument("--all", action="store_true", help="not only the newest of each kind")
     for verb in (listing, show, tree, state):
@@ -107,7 +109,7 @@ def _add_changing(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     undo = verbs.add_parser("undo", help="take back the newest compaction: the former view returns")
     _add_name(undo)
 
-    branch = verbs.add_parser("branch", help="a session of its own that shares the beginning of another")
+    branch = verbs.add_parser("branch", help="start a new session from the beginning of another")
     _add_name(branch)
     branch.add_argument("--at", metavar="N", type=zero_or_more, help="share the first N messages (default: all)")
     branch.add_argument("--title", metavar="TITLE", help="a title for the branch")

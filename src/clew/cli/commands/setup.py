@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     check = check_hermes(console.environ)
     problems = list(check.problems) if check else []
     if arguments.json:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "program": arguments.program,
             "config": str(config.path),
             "changed": changed,
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             "python": check.python if check else None,
             "problems": problems,
         }
-        console.print_json(told)
+        console.print_json(fields)
         return 1 if problems else 0
     for line in _lines(config.path, changed, undo=arguments.undo):
         console.print(line)

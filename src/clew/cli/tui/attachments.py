@@ -49,8 +49,8 @@ def question_message(
 ) -> QuestionMessage:
     """The question with what its @names stand for, and with `outputs` (made by `command_output_block`).
 
-    A text file comes along whole, up to `max_chars`; of a folder the names in it; a picture as a picture. A name that
-    stands for nothing stays in the text as it is, and is told.
+    A text file is attached whole, up to `max_chars`; of a folder, the names in it; a picture as a picture. A name that
+    matches no file stays in the text, with a notice.
     """
     found, missing = named_paths(line, project)
     blocks: list[str] = []

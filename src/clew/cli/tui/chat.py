@@ -207,7 +207,7 @@ class Chat:
         self._report_defect(self._task)
         self._task = None
         if was_stopped:
-            self.screen.print(Text("stopped; what came is kept" if is_question else "stopped", "yellow"))
+            self.screen.print(Text("stopped; the reply so far is kept" if is_question else "stopped", "yellow"))
         await self._guarded(self.refresh())
 
     def _work_for(self, line: str) -> tuple[bool, Coroutine[Any, Any, None]]:

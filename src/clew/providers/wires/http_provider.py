@@ -325,7 +325,7 @@ async def _read_chunks(
             if accumulator.is_complete:
                 return
             raise ConnectionTimedOut(
-                f"nothing of the reply came for {limits.content_seconds:g} s, keep-alives aside: timed out"
+                f"no part of the reply arrived for {limits.content_seconds:g} s, keep-alives aside: timed out"
             ) from None
         if not chunk:
             return

@@ -20,7 +20,7 @@ MIN_WIDTH_FOR_COLUMNS = 60
 HELP_EXAMPLES = {
     "compress": (
         "/compress                       fold now",
-        "/compress database schema       the same, with that told in full detail",
+        "/compress database schema       the same, with more detail on that topic",
         "/compress --preview             see what would be done, then decide",
         "/compress --preview --full      the same with the whole handoff",
         "/compress --apply               apply the preview that was left open",
