@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 from clew.facts.data import load_table
@@ -57,6 +58,7 @@ _ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org")
 _LONGEST_NAME = 200
 _MOST_JSON_CHARS = 200_000
+_JSON_LIST = '[{"'
 _MOST_JSON_DEPTH = 8
 _MOST_JSON_LINES = 400
 
@@ -80,6 +82,8 @@ def output_parts(text: str) -> list[Part]:
     text = strip_colours(result_text(text))
     decoded = json_lines(text)
     lines = decoded if decoded is not None else without_gutter([line for line in text.split("\n") if line.strip()])
+    if decoded is None and _JSON_LIST in text:
+        lines = list(chain.from_iterable(map(_list_in_line, lines)))
     return _with_noise(PartKind.OUTPUT, (line for line in map(str.strip, lines) if not _TAG_LINE.fullmatch(line)), text)
 
 
@@ -210,6 +214,13 @@ def json_lines(text: str) -> list[str] | None:
         if len(lines) >= _MOST_JSON_LINES:
             break
     return lines
+
+
+def _list_in_line(line: str) -> list[str]:
+    """A line; of one that ends with a JSON list, such as `Links: [{...}]`, each entry of the list."""
+    start = line.find(_JSON_LIST)
+    entries = json_lines(line[start:]) if start >= 0 else None
+    return [line] if entries is None else [line[:start], *entries]
 
 
 def _flat(value: Any, name: str, depth: int) -> Iterator[str]:

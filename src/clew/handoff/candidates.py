@@ -333,7 +333,7 @@ class _MaterialReader:
             terms = material.terms.of(piece)
             seen.update(terms)
             what = code_feature(piece) if is_code else ""
-            if what == "statement" and not is_named and self._named.isdisjoint(terms):
+            if what == "statement" and not is_named and not self._is_exact(terms):
                 continue
             if (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
@@ -343,6 +343,14 @@ class _MaterialReader:
                     own_features.append("alike")
                 found = Candidate(own, piece, (number,), terms, group, start + at, "", tuple(own_features))
                 material.candidates.append(found)
+
+    def _is_exact(self, terms: Iterable[str]) -> bool:
+        """Whether one of the terms is an exact string."""
+        kinds = self.material.terms.kinds
+        for term in terms:  # noqa: SIM110 (a generator takes three times as long)
+            if kinds[term] is TermKind.EXACT:
+                return True
+        return False
 
     def _piece_features(self, part: Part, piece: str) -> Iterator[str]:
         """What is known of a piece, by name."""
