@@ -39,6 +39,10 @@ class Part:
 _TABLE = load_table("parts.toml")
 NOISE = tuple(map(Detector.of, _TABLE["noise"]))
 _LIMITS = _TABLE["limits"]
+_LONGEST_NAME = _LIMITS["longest_name"]
+_MOST_JSON_CHARS = _LIMITS["most_json_chars"]
+_MOST_JSON_DEPTH = _LIMITS["most_json_depth"]
+_MOST_JSON_LINES = _LIMITS["most_json_lines"]
 _LONGEST_WORD, _LONG_LINE = _LIMITS["longest_word_chars"], _LIMITS["long_line_chars"]
 _NUMBERS_CHARS, _NUMBERS_SHARE = _LIMITS["numbers_chars"], _LIMITS["numbers_share"]
 _NUMBER_CHARS = "0123456789.,- "
@@ -56,11 +60,7 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
 _ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org")
-_LONGEST_NAME = 200
-_MOST_JSON_CHARS = 200_000
 _JSON_LIST = '[{"'
-_MOST_JSON_DEPTH = 8
-_MOST_JSON_LINES = 400
 
 
 def prose_parts(text: str) -> list[Part]:

@@ -16,7 +16,7 @@ from clew.facts.outcomes import SETTLED_BY_COMMIT, command_key, is_lookup, makes
 from clew.facts.record import is_small_talk
 from clew.facts.speech import continues
 from clew.handoff import value
-from clew.handoff.candidates import Candidate, Group, Kind, Material, read_material
+from clew.handoff.candidates import LIMITS, Candidate, Group, Kind, Material, read_material
 from clew.handoff.select import Choice, Frame, select
 from clew.handoff.summary import CountTokens, Summary, SummaryInput, redacted_input
 from clew.handoff.value import Entry, Handoff
@@ -25,21 +25,21 @@ from clew.messages import text_of
 
 BUILTIN = "built-in"
 TEMPLATE = "builtin/4"
-REQUEST_CHARS = 330
-_TASK_CHARS = 1_500
-_STAYING_TASK_CHARS = 160
-_HEAD_CHARS = 80
+REQUEST_CHARS = LIMITS["request_chars"]
+_TASK_CHARS = LIMITS["task_chars"]
+_STAYING_TASK_CHARS = LIMITS["staying_task_chars"]
+_HEAD_CHARS = LIMITS["head_chars"]
+_PLAN_CHARS = LIMITS["plan_chars"]
+_MOST_TESTS = LIMITS["most_tests"]
+_MOST_FAILURES = LIMITS["most_failures"]
+_MOST_REQUESTS = LIMITS["most_requests"]
+_SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
 _NONE = "None."
 _GOES_ON = "Work on an earlier request"
 _SO_FAR = "Work on the active task"
 _FRAME_CHARS = 9
 """Around a line: indentation, quotes or a colon, and the reference."""
 _ENTRY_CHARS = 8
-_PLAN_CHARS = 1_200
-_MOST_TESTS = 3
-_MOST_FAILURES = 24
-_MOST_REQUESTS = 600
-_SHORTEST_CONCLUSION = 40
 _CHARS_PER_TOKEN = 3.6
 _TRIES_TO_FIT = 12
 
