@@ -146,14 +146,8 @@ class CachedWorth(Worth):
         features = self._features.get(term)
         if features is None:
             use, kind = self._material.uses.get(term), self._material.terms.kinds[term]
-            features = self._features[term] = (
-                () if use is None else tuple(filter(None, term_features(kind, use, self._end)))
-            )
-        found = self._by_features.get(features)
-        if found is None:
-            weights = self._weights["term"]
-            found = self._by_features[features] = max(0.0, sum(weights.get(name, 0.0) for name in features))
-        return found
+            features = self._features[term] = () if use is None else term_features(term, kind, use, self._end)
+        return self._by(features) if features else 0.0
 
 
 class WeighedDraft(Draft):
@@ -216,7 +210,7 @@ class Case:
         material, end = self.draft.material, self.draft.record.next_number
         needed = material.terms.of_all(self.marks.needed)
         for term, use in material.uses.items():
-            count = counts[term_features(material.terms.kinds[term], use, end)]
+            count = counts[term_features(term, material.terms.kinds[term], use, end)]
             count[0] += term in needed
             count[1] += 1
         return {features: (some, total) for features, (some, total) in counts.items()}

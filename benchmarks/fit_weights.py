@@ -4,8 +4,8 @@
 
 `_cases.py` says what is scored. A harness is a file of sessions, a program named in it, or one session of the exam.
 
-1. Every weight is moved up and down by a step, and each harness is scored again. Terms also get the weights of a ridge
-   regression on "was needed later".
+1. Every weight is moved up and down by a step, and each harness is scored again. Terms also get the weights of a
+   log-linear regression on "was needed later".
 2. For each harness, a fit on all others combines the moves that gained there, and is scored on that harness alone.
 3. On the same left-out harnesses, each feature is removed: the loss is its contribution. Features without one are
    dropped together.
@@ -48,7 +48,7 @@ EXAM_SHARE = 0.5
 """Of the objective; the rest is for facts."""
 ENOUGH = 40
 """A harness with fewer facts weighs less."""
-RIDGE, SWEEPS = 0.02, 60
+RIDGE, SWEEPS, PART = 0.02, 200, 0.15
 LINE = ((0.5, 0.0), (1.0, 0.0), (0.5, 0.3), (0.0, 0.3))
 """The tries of a fit: how far to go along the gains, and how far to the regression."""
 LEAST_GAIN = 0.02
@@ -57,8 +57,10 @@ TIE = 0.1
 """In points: what other weights than the present ones may lose for one kind of marks."""
 PRESENT = "present"
 _AGES = ("newest", "recent", "late", "middle", "old")
+_TIMES = ("once", "twice", "few times", "several times", "many times")
+SHAPES = ("name", "number", "path", "word")
 GROUPS = {
-    "term": (("exact", "word"), _AGES, ("once", "twice", "few times", "several times", "many times")),
+    "term": (SHAPES, _AGES, _TIMES, tuple(f"word {name}" for name in _AGES), tuple(f"word {name}" for name in _TIMES)),
     "candidate": (_AGES,),
 }
 """Features of which a term or candidate has exactly one."""
@@ -214,9 +216,10 @@ def without(weights: Flat, group: Group) -> Flat:
     if len(group) == 1:
         return left
     average = mean(weights.get(key, 0.0) for key in group)
-    if first == "exact":
+    if first in SHAPES:
         return left | dict.fromkeys(group, average)
-    others = [("term", "exact"), ("term", "word")] if table == "term" else [key for key in left if key[0] == "kind"]
+    shapes = SHAPES[-1:] if first.startswith("word ") else SHAPES[:-1]
+    others = [key for key in left if (key[1] in shapes if table == "term" else key[0] == "kind")]
     return left | {key: left[key] + average for key in others}
 
 
@@ -227,7 +230,7 @@ def groups_of(weights: Flat) -> list[Group]:
 
 
 def regression(counts: TermCounts, present: Flat) -> Flat:
-    """The weights of terms by ridge regression on being needed; each harness weighs the same.
+    """The weights of terms by log-linear regression on being needed; each harness weighs the same.
 
     They are scaled so that needed terms have the mean weight that they have now.
     """
@@ -242,24 +245,26 @@ def regression(counts: TermCounts, present: Flat) -> Flat:
         terms, wanted = sum(by_features.values()), max(1, sum(needed[harness].values()))
         for features, total in by_features.items():
             rows.append((features, total / terms, needed[harness][features] / total * terms / wanted))
-    gram: defaultdict[tuple[str, str], float] = defaultdict(float)
     aims: defaultdict[str, float] = defaultdict(float)
     for features, share, aim in rows:
         for name in features:
             aims[name] += share * aim
-            for other in features:
-                gram[name, other] += share
     weights = dict.fromkeys(sorted(aims), 0.0)
     for _ in range(SWEEPS):
+        found = dict.fromkeys(weights, 0.0)
+        for features, share, _ in rows:
+            chance = share * math.exp(sum(map(weights.__getitem__, features)))
+            for name in features:
+                found[name] += chance
         for name, own in weights.items():
-            error = aims[name] - sum(gram[name, other] * weight for other, weight in weights.items())
-            weights[name] = own + (error - RIDGE * own) / (gram[name, name] + RIDGE)
+            # Every term has several features that move together, so each moves a part of the way.
+            weights[name] = own + PART * (aims[name] - found[name] - RIDGE * own) / (found[name] + RIDGE)
 
     def mean_needed(of: Mapping[str, float]) -> float:
-        return sum(share * aim * max(0.0, sum(of.get(name, 0.0) for name in names)) for names, share, aim in rows)
+        return sum(share * aim * math.exp(sum(of.get(name, 0.0) for name in names)) for names, share, aim in rows)
 
-    scale = mean_needed(as_tables(present)["term"]) / max(1e-9, mean_needed(weights))
-    return {("term", name): scale * weight for name, weight in weights.items()}
+    shift = math.log(mean_needed(as_tables(present)["term"]) / max(1e-9, mean_needed(weights)))
+    return {("term", name): weight + (shift if name in SHAPES else 0.0) for name, weight in weights.items()}
 
 
 # -- the fit -----------------------------------------------------------------------------------------------------------

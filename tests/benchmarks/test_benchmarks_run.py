@@ -133,7 +133,7 @@ def test_weights_are_fitted_with_one_harness_left_out() -> None:
     )
     history = [user("The port is 48151, the file is src/feed.py."), *synthetic_history(40), user("go on")]
     marks = FactMarks(scorer, CutSession(history, [], ["48151", "src/feed.py"]))
-    present = {("term", "exact"): 0.6, ("term", "word"): 0.1, ("kind", "said"): 0.4, ("candidate", "focus"): 1.5}
+    present = {("term", "name"): 0.6, ("term", "word"): 0.1, ("kind", "said"): 0.4, ("candidate", "focus"): 1.5}
     bonuses = {("bonus", name): 10.0 for name in ("request", "fade", "repeated")}
     sessions = [Session(harness, history, (1_500,), marks) for harness in ("one", "two")]
     found = fit_weights.fitted(fit_weights.Cases(sessions), present | bonuses)

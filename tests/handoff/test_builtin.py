@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -43,6 +44,13 @@ def test_the_task_is_the_newest_request_that_is_not_answered() -> None:
     assert "Also add jitter." in text_under(handoff, ACTIVE_TASK)
     assert "Port the uploader." in text_under(handoff, COMPLETED)
     assert "Also add jitter." not in text_under(handoff, COMPLETED)
+
+
+def test_the_active_task_is_not_repeated_under_other_headings() -> None:
+    task = "Add jitter to the retry of the uploader, as ticket UP-48 describes it."
+    handoff = handoff_of([user(task), *ran("cat retry.py", "DELAYS = (0.5, 1, 2)")])
+    assert handoff.render().count(task[:40]) == 1
+    assert "DELAYS" in text_under(handoff, IN_PROGRESS)
 
 
 def test_a_request_that_was_answered_is_no_open_task() -> None:
@@ -163,6 +171,15 @@ def test_rules_files_plan_and_tests_are_listed() -> None:
     state = text_under(handoff, STATE)
     for fact in ("[x] port put()", "[ ] write docs", "16 passed", "9f3c2ab", "feat/async"):
         assert fact in state
+
+
+def test_a_long_folder_of_many_changed_files_is_stated_once() -> None:
+    root = "/home/ann/work/projects/tidepost/packages/agent/"
+    edits = [did("write_file", {"path": f"{root}src/part_{n}.py", "content": f"PART = {n}"}, "ok") for n in range(6)]
+    handoff = handoff_of([user("Split it."), *chain.from_iterable(edits), assistant("It is split into six parts.")])
+    text = handoff.render()
+    assert text.count(root) == 1
+    assert all(f"part_{n}.py" in text_under(handoff, FILES) for n in range(6))
 
 
 def test_a_replaced_rule_is_dropped_or_marked_as_former() -> None:

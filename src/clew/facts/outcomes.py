@@ -16,9 +16,6 @@ from clew.facts.tools import Verb
 from clew.lazy import lazy_pattern
 
 _START_CHARS, _END_CHARS = 1_500, 2_500
-_OPENING_CHARS = 200
-_LONGEST_STATUS = 60
-LONGEST_ERROR_CHARS = 300
 # Tags that a harness puts around a result.
 _TAG_LINE = lazy_pattern(
     r"^\s*</?(?:output|output_head|output_tail|stdout|stderr|result|response|observation)>\s*$", re.M
@@ -47,6 +44,11 @@ class Detector:
 
 
 _TABLE = load_table("outcomes.toml")
+_LIMITS = _TABLE["limits"]
+_OPENING_CHARS = _LIMITS["opening_chars"]
+_LONGEST_STATUS = _LIMITS["longest_status"]
+LONGEST_ERROR_CHARS = _LIMITS["longest_error_chars"]
+_KEY_WORDS = _LIMITS["key_words"]
 RUNNERS, ERRORS, FAILURES, STATES = (
     tuple(map(Detector.of, _TABLE[name])) for name in ("runner", "error", "failure", "state")
 )
@@ -54,7 +56,6 @@ _RUNNER_MARKS = tuple(_TABLE["runners"]["marks"])
 EXIT = Detector.of(_TABLE["exit"])
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
 _LOOKING = _FINDING | frozenset(_TABLE["looking"]["programs"].split())
-_KEY_WORDS = 3
 SETTLED_BY_COMMIT = tuple(_TABLE["commit"]["settles"])
 
 

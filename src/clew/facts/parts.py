@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 from clew.facts.data import load_table
@@ -38,6 +39,10 @@ class Part:
 _TABLE = load_table("parts.toml")
 NOISE = tuple(map(Detector.of, _TABLE["noise"]))
 _LIMITS = _TABLE["limits"]
+_LONGEST_NAME = _LIMITS["longest_name"]
+_MOST_JSON_CHARS = _LIMITS["most_json_chars"]
+_MOST_JSON_DEPTH = _LIMITS["most_json_depth"]
+_MOST_JSON_LINES = _LIMITS["most_json_lines"]
 _LONGEST_WORD, _LONG_LINE = _LIMITS["longest_word_chars"], _LIMITS["long_line_chars"]
 _NUMBERS_CHARS, _NUMBERS_SHARE = _LIMITS["numbers_chars"], _LIMITS["numbers_share"]
 _NUMBER_CHARS = "0123456789.,- "
@@ -55,10 +60,7 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
 _ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org")
-_LONGEST_NAME = 200
-_MOST_JSON_CHARS = 200_000
-_MOST_JSON_DEPTH = 8
-_MOST_JSON_LINES = 400
+_JSON_LIST = '[{"'
 
 
 def prose_parts(text: str) -> list[Part]:
@@ -80,6 +82,8 @@ def output_parts(text: str) -> list[Part]:
     text = strip_colours(result_text(text))
     decoded = json_lines(text)
     lines = decoded if decoded is not None else without_gutter([line for line in text.split("\n") if line.strip()])
+    if decoded is None and _JSON_LIST in text:
+        lines = list(chain.from_iterable(map(_list_in_line, lines)))
     return _with_noise(PartKind.OUTPUT, (line for line in map(str.strip, lines) if not _TAG_LINE.fullmatch(line)), text)
 
 
@@ -210,6 +214,13 @@ def json_lines(text: str) -> list[str] | None:
         if len(lines) >= _MOST_JSON_LINES:
             break
     return lines
+
+
+def _list_in_line(line: str) -> list[str]:
+    """A line; of one that ends with a JSON list, such as `Links: [{...}]`, each entry of the list."""
+    start = line.find(_JSON_LIST)
+    entries = json_lines(line[start:]) if start >= 0 else None
+    return [line] if entries is None else [line[:start], *entries]
 
 
 def _flat(value: Any, name: str, depth: int) -> Iterator[str]:

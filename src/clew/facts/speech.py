@@ -16,6 +16,15 @@ from clew.lazy import lazy_pattern
 
 _HARNESS = load_table("harness.toml")
 _SPEECH = load_table("speech.toml")
+_LIMITS = _SPEECH["limits"]
+_LONGEST_RULE_CHARS = _LIMITS["longest_rule_chars"]
+_SHORT_REQUEST_CHARS = _LIMITS["short_request_chars"]
+_LONGEST_BEFORE_MARK = _LIMITS["longest_before_mark"]
+_LONGEST_ANNOUNCEMENT = _LIMITS["longest_announcement"]
+_FEWEST_WORDS_OF_OBJECT = _LIMITS["fewest_words_of_object"]
+_RULES_READ_CHARS = _LIMITS["rules_read_chars"]
+_LONGEST_CANCELLATION = _LIMITS["longest_cancellation"]
+_MOST_DECISIONS = _LIMITS["most_decisions"]
 _OPENINGS = tuple(_HARNESS["openings"])
 _NAMES = frozenset(_HARNESS["names"])
 _NOTICES, _TRAILERS = tuple(_HARNESS["notices"]), tuple(_HARNESS["trailers"])
@@ -29,13 +38,7 @@ _LABEL = lazy_pattern(r"[A-Z][A-Z]+(?:[ _-][A-Z]+){0,3}: \S")
 """A label in capitals, by which people mark what must be remembered."""
 _OWN_NEGATION = lazy_pattern(r"\b(?:i|it|they|he|she|you) (?:don't|dont|do not|can't|cannot)\b")
 """What somebody does not do or know is no rule."""
-_LONGEST_RULE_CHARS = 400
-_SHORT_REQUEST_CHARS = 240
-_LONGEST_BEFORE_MARK = 600
-_LONGEST_ANNOUNCEMENT = 200
-_FEWEST_WORDS_OF_OBJECT = 5
 _DEPENDENT = ("and ", "but ", "also ", "it ", "that ", "this ", "they ", "so ", "or ", "then ", "same ", "agreed")
-_RULES_READ_CHARS = 12_000
 _NUMBERED = lazy_pattern(r"^\s*(?:\*\*)?(?:[Oo]ption )?(\d{1,2})[.):]\s*(?:\*\*)?\s*(.+)$", re.MULTILINE)
 _CHOICE = lazy_pattern(r"(?:options? |number |#)?(\d{1,2})(?:\s*(?:,|and|&|\+)\s*(\d{1,2}))?[.!)]?")
 
@@ -64,7 +67,6 @@ RULE, CANCEL, CONTINUE, THANKS, OPEN, DECISION, INTENT = (
     Markers(_SPEECH[name]) for name in ("rule", "cancel", "continue", "thanks", "open", "decision", "intent")
 )
 _CANCELLED = frozenset(_SPEECH["cancel"]["objects"].split())
-_LONGEST_CANCELLATION = 120
 _REPLACES = tuple(_SPEECH["rule"]["replaces"])
 _DECISION_CHARS = range(20, 300)
 _OTHER_PHRASES = tuple(phrase for phrase in DECISION.phrases if not phrase.isascii())
@@ -73,8 +75,6 @@ _PHRASES_BY_WORD = {
     word: [phrase for phrase in DECISION.phrases if phrase.startswith(f"{word} ")]
     for word in {phrase.split()[0] for phrase in DECISION.phrases if phrase.isascii() and " " in phrase}
 }
-_MOST_DECISIONS = 3
-"""Of one message: a text with more of them explains, and does not decide."""
 _SENTENCE_MARKS = (". ", "! ", "? ", "。")
 _GOVERNING = frozenset(_SPEECH["governing"]["names"].split())
 

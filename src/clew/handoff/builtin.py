@@ -16,7 +16,7 @@ from clew.facts.outcomes import SETTLED_BY_COMMIT, command_key, is_lookup, makes
 from clew.facts.record import is_small_talk
 from clew.facts.speech import continues
 from clew.handoff import value
-from clew.handoff.candidates import Candidate, Group, Kind, Material, read_material
+from clew.handoff.candidates import LIMITS, Candidate, Group, Kind, Material, read_material
 from clew.handoff.select import Choice, Frame, select
 from clew.handoff.summary import CountTokens, Summary, SummaryInput, redacted_input
 from clew.handoff.value import Entry, Handoff
@@ -25,20 +25,21 @@ from clew.messages import text_of
 
 BUILTIN = "built-in"
 TEMPLATE = "builtin/4"
-REQUEST_CHARS = 330
-_TASK_CHARS = 1_500
-_STAYING_TASK_CHARS = 160
-_HEAD_CHARS = 80
+REQUEST_CHARS = LIMITS["request_chars"]
+_TASK_CHARS = LIMITS["task_chars"]
+_STAYING_TASK_CHARS = LIMITS["staying_task_chars"]
+_HEAD_CHARS = LIMITS["head_chars"]
+_PLAN_CHARS = LIMITS["plan_chars"]
+_MOST_TESTS = LIMITS["most_tests"]
+_MOST_FAILURES = LIMITS["most_failures"]
+_MOST_REQUESTS = LIMITS["most_requests"]
+_SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
 _NONE = "None."
 _GOES_ON = "Work on an earlier request"
+_SO_FAR = "Work on the active task"
 _FRAME_CHARS = 9
 """Around a line: indentation, quotes or a colon, and the reference."""
 _ENTRY_CHARS = 8
-_PLAN_CHARS = 1_200
-_MOST_TESTS = 3
-_MOST_FAILURES = 24
-_MOST_REQUESTS = 600
-_SHORTEST_CONCLUSION = 40
 _CHARS_PER_TOKEN = 3.6
 _TRIES_TO_FIT = 12
 
@@ -119,6 +120,10 @@ class Draft:
         newest = self.record.newest
         return newest is not None and entry.numbers == (newest.number,)
 
+    def _is_task(self, exchange: Exchange) -> bool:
+        """Whether the request of an exchange is the active task."""
+        return self._is_open and exchange is self.record.newest
+
     def _is_rule(self, rule: Rule) -> bool:
         """Whether a request is nothing but a rule."""
         exchange = self.record.exchanges[self.record.exchange_of(rule.number)]
@@ -188,7 +193,7 @@ class Draft:
         times = Counter(exchange.request for exchange in self.record.exchanges)
         newest = list(enumerate(self.record.exchanges))[-_MOST_REQUESTS:]
         for index, exchange in newest:
-            if exchange.request and self._may_quote(exchange.number):
+            if exchange.request and self._may_quote(exchange.number) and not self._is_task(exchange):
                 numbers = (exchange.number,)
                 candidate = self._entry(Kind.REQUEST, request_text(exchange), numbers, value.COMPLETED, index)
                 if exchange.number in self._listed:
@@ -229,7 +234,8 @@ class Draft:
     def _files(self) -> Iterator[Candidate]:
         for at, file in enumerate(self.record.files.values()):
             size = f" +{file.added} -{file.removed}" if file.added or file.removed else ""
-            yield self._entry(Kind.FILE, f"{file.path} ({file.fate}{size})", (file.first, file.last), value.FILES, at)
+            path = file.path.removeprefix(self.material.root)
+            yield self._entry(Kind.FILE, f"{path} ({file.fate}{size})", (file.first, file.last), value.FILES, at)
 
     def _previous(self, previous: Handoff) -> Iterator[Candidate]:
         """The lines of an earlier handoff whose originals are gone."""
@@ -265,11 +271,14 @@ class Draft:
             for heading, found in sections.items()
         }
         entries[value.ACTIVE_TASK] = [*self._task]
-        if self.material.root and groups:
-            entries[value.STATE].append(Entry(f"Paths of actions are below {self.material.root}"))
+        if self.material.root and (groups or any(one.kind is Kind.FILE for one in chosen)):
+            entries[value.STATE].append(Entry(f"Relative paths of files are below {self.material.root}"))
         entries[value.COMPLETED] = self._exchanges(asked, groups)
         if self._is_open and entries[value.COMPLETED] and self._is_newest(entries[value.COMPLETED][-1]):
-            entries[value.IN_PROGRESS] = [entries[value.COMPLETED].pop()]
+            newest = entries[value.COMPLETED].pop()
+            if newest.lines:
+                # The request is the active task already.
+                entries[value.IN_PROGRESS] = [Entry(_SO_FAR, newest.numbers, newest.lines)]
         for heading, lines in previous.items():
             former, own = _joined_entries(sorted(lines, key=lambda one: one.at)), entries[heading]
             if heading == value.COMPLETED and own and own[0].text == _GOES_ON:
@@ -284,7 +293,8 @@ class Draft:
         omitted: list[Exchange] = []
         for index, exchange in enumerate(self.record.exchanges):
             if index not in asked and index not in groups:
-                if exchange.request and self._may_quote(exchange.number) and exchange.number not in self._listed:
+                is_shown = exchange.number in self._listed or self._is_task(exchange)
+                if exchange.request and self._may_quote(exchange.number) and not is_shown:
                     omitted.append(exchange)
                 continue
             own = groups.get(index, {})
@@ -302,6 +312,8 @@ class Draft:
         ordered = sorted(pieces, key=lambda piece: (piece.numbers, piece.at))
         frame = self.material.frames.get(group) if group.call >= 0 else None
         text = ""
+        # A line of a result may be its outcome, too.
+        ordered = list({(piece.numbers, piece.text): piece for piece in reversed(ordered)}.values())[::-1]
         for before, piece in zip((None, *ordered), ordered, strict=False):
             follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1
             gap = "" if before is None else " " if follows and frame is None else f" {CUT} " if frame is None else " · "

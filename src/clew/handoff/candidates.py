@@ -8,12 +8,14 @@ of a group pays for the frame of that line. Others are entries of a section, suc
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from clew.facts.parts import (
     Part,
@@ -34,23 +36,23 @@ from clew.messages import Message, text_of
 
 ReadMessage = Callable[[int], Message]
 
-TARGET_CHARS = 160
-_NAMED_BY_LAST_REQUESTS = 3
-_SHORTEST_NAME_CHARS = 4
-_SHORTEST_PIECE_CHARS = 3
-_FEATURE_CHARS = 160
-_MANY_ALIKE = 4
-_SHORTEST_ROOT_CHARS = 20
-_FEWEST_BELOW_ROOT = 4
-_ROOT_SHARE = 0.6
+LIMITS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("limits.toml").read_text("utf-8"))
+TARGET_CHARS = LIMITS["target_chars"]
+_NAMED_BY_LAST_REQUESTS = LIMITS["named_by_last_requests"]
+_SHORTEST_NAME_CHARS = LIMITS["shortest_name_chars"]
+_SHORTEST_PIECE_CHARS = LIMITS["shortest_piece_chars"]
+_FEATURE_CHARS = LIMITS["feature_chars"]
+_MANY_ALIKE = LIMITS["many_alike"]
+_SHORTEST_ROOT_CHARS = LIMITS["shortest_root_chars"]
+_FEWEST_BELOW_ROOT = LIMITS["fewest_below_root"]
+_ROOT_SHARE = LIMITS["root_share"]
+_MOST_CHARS_OF_MESSAGE = LIMITS["most_chars_of_message"]
+_MOST_CHARS_READ = LIMITS["most_chars_read"]
+_CHARS_BESIDE_TEXT = LIMITS["chars_beside_text"]
 _DIGITS = re.compile(r"\d+")
 """Rows of a table that differ in numbers only are alike."""
-_MOST_CHARS_OF_MESSAGE = 60_000
-_MOST_CHARS_READ = 1_500_000
 _CHARS_READ_WHOLE, _ENDS_CHARS = 500_000, 2_000
 """The newest chars are read whole; of longer messages that lie further back, so much of their ends."""
-_CHARS_BESIDE_TEXT = 500
-"""Counted for each message, for its calls."""
 _MOST_OLD_REPLIES, _ENDS_OF_OLD_CHARS = 200, 1_200
 """Of what lies further back than `_MOST_CHARS_READ`, so many replies are read, and so much of each."""
 
@@ -333,7 +335,7 @@ class _MaterialReader:
             terms = material.terms.of(piece)
             seen.update(terms)
             what = code_feature(piece) if is_code else ""
-            if what == "statement" and not is_named and self._named.isdisjoint(terms):
+            if what == "statement" and not is_named and not self._is_exact(terms):
                 continue
             if (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
@@ -343,6 +345,14 @@ class _MaterialReader:
                     own_features.append("alike")
                 found = Candidate(own, piece, (number,), terms, group, start + at, "", tuple(own_features))
                 material.candidates.append(found)
+
+    def _is_exact(self, terms: Iterable[str]) -> bool:
+        """Whether one of the terms is an exact string."""
+        kinds = self.material.terms.kinds
+        for term in terms:  # noqa: SIM110 (a generator takes three times as long)
+            if kinds[term] is TermKind.EXACT:
+                return True
+        return False
 
     def _piece_features(self, part: Part, piece: str) -> Iterator[str]:
         """What is known of a piece, by name."""

@@ -14,6 +14,8 @@ from pathlib import Path
 from clew.facts.text import TermKind
 from clew.handoff.candidates import (
     IN_CALL,
+    IN_CLOSING,
+    IN_REQUEST,
     IN_RESULT,
     IN_WORDS,
     Candidate,
@@ -32,10 +34,18 @@ _KIND_OF_HEADING = {
     TRIED: Kind.FAILURE,
 }
 
-_AGES, _MOST_BACK = ("newest", "recent", "late", "middle", "old"), (5, 15, 40, 100)
+_AGES, _MOST_BACK = ("newest", "recent", "late", "middle", "old"), (5, 15, 40, 120)
 """How many messages back, at most, for each but the last."""
 _TIMES, _MOST_TIMES = ("once", "twice", "few times", "several times", "many times"), (1, 2, 4, 8)
 """In how many messages, at most, for each but the last."""
+
+_PLACES = (
+    (IN_REQUEST, "asked"),
+    (IN_WORDS, "said"),
+    (IN_CLOSING, "closing"),
+    (IN_CALL, "called"),
+    (IN_RESULT, "result"),
+)
 
 Weights = Mapping[str, Mapping[str, float]]
 
@@ -50,16 +60,16 @@ def age_of(number: int, end: int) -> str:
     return _AGES[bisect_left(_MOST_BACK, end - number)]
 
 
-def term_features(kind: TermKind, uses: TermUse, end: int) -> tuple[str, ...]:
-    """The features of a term, by name."""
+def term_features(term: str, kind: TermKind, uses: TermUse, end: int) -> tuple[str, ...]:
+    """The features of a term, by name; plain words have names of their own."""
     places = uses.places
-    return (
-        "exact" if kind is TermKind.EXACT else "word",
-        age_of(uses.last, end),
-        _TIMES[bisect_left(_MOST_TIMES, uses.messages)],
-        "said" if places & IN_WORDS else "",
-        "called" if places & IN_CALL else "result only" if places == IN_RESULT else "",
-    )
+    if kind is TermKind.WORD:
+        shape, of = "word", "word "
+    else:
+        shape, of = "number" if term[0].isdigit() else "path" if "/" in term or "\\" in term else "name", ""
+    found = [shape, of + age_of(uses.last, end), of + _TIMES[bisect_left(_MOST_TIMES, uses.messages)]]
+    found += [of + name for place, name in _PLACES if places & place]
+    return tuple(found)
 
 
 class Worth:
@@ -83,11 +93,14 @@ class Worth:
         use = self._material.uses.get(term)
         if use is None:
             return 0.0
-        features = term_features(self._material.terms.kinds[term], use, self._end)
+        return self._by(term_features(term, self._material.terms.kinds[term], use, self._end))
+
+    def _by(self, features: tuple[str, ...]) -> float:
+        """What a term with these features is worth: chances multiply, so the weights are added as logarithms."""
         found = self._by_features.get(features)
         if found is None:
             weights = self._weights["term"]
-            found = self._by_features[features] = max(0.0, sum(weights.get(name, 0.0) for name in features))
+            found = self._by_features[features] = math.exp(sum(weights.get(name, 0.0) for name in features))
         return found
 
     def scale_of(self, candidate: Candidate) -> float:
