@@ -30,6 +30,8 @@ class RealClient:
     said. It is asked `rounds` times."""
     rebuilt_items: int = 0
     """Items at the end of each request that it sends otherwise the next time; what stands before them must stay."""
+    wire: str = ""
+    """Of the upstream, where it is a cloud's: bedrock, vertex."""
     own_config: tuple[str, str] = ("", "")
     """A config file of the person's own, below the home folder, and what stands in it. It must not change."""
 
@@ -38,6 +40,8 @@ _AIDER = (
     "aider --model openai/mock-model --no-git --yes-always --no-stream --no-show-model-warnings --no-gitignore "
     '--map-tokens 0 --max-chat-history-tokens 1000000 --message "$1"'
 )
+_BEDROCK, _VERTEX = "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5@20250929"
+_CLAUDE = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
 CLIENTS = (
     RealClient(
         "codex",
@@ -52,15 +56,45 @@ CLIENTS = (
         "@anthropic-ai/claude-code",
         "claude",
         ("-p", PROMPT, "--model", "mock-model", "--allowedTools", "Bash"),
-        {
-            "ANTHROPIC_API_KEY": "fake",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-        },
+        {"ANTHROPIC_API_KEY": "fake", **_CLAUDE},
         # It asks for 32,000 tokens of output, which have to fit beside its prompt of 25,000.
         window=128_000,
         lines=800,
         own_config=(".claude/settings.json", '{"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}}'),
+    ),
+    RealClient(
+        "claude-bedrock",
+        "@anthropic-ai/claude-code",
+        "claude",
+        ("-p", PROMPT, "--model", _BEDROCK, "--allowedTools", "Bash"),
+        {
+            "CLAUDE_CODE_USE_BEDROCK": "1",
+            "AWS_ACCESS_KEY_ID": "FAKEKEYID",
+            "AWS_SECRET_ACCESS_KEY": "fake-secret",
+            "AWS_REGION": "us-west-2",
+            **_CLAUDE,
+        },
+        model=_BEDROCK,
+        window=128_000,
+        lines=800,
+        wire="bedrock",
+    ),
+    RealClient(
+        "claude-vertex",
+        "@anthropic-ai/claude-code",
+        "claude",
+        ("-p", PROMPT, "--model", _VERTEX, "--allowedTools", "Bash"),
+        {
+            "CLAUDE_CODE_USE_VERTEX": "1",
+            "CLAUDE_CODE_SKIP_VERTEX_AUTH": "1",
+            "ANTHROPIC_VERTEX_PROJECT_ID": "fake-project",
+            "CLOUD_ML_REGION": "us-east5",
+            **_CLAUDE,
+        },
+        model=_VERTEX,
+        window=128_000,
+        lines=800,
+        wire="vertex",
     ),
     RealClient(
         "opencode",

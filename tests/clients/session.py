@@ -75,7 +75,8 @@ async def run_session(client: RealClient, program: Path, folder: Path) -> Sessio
     async with Upstream(answers=worker, rules=rules, caches=True, models=[{"id": client.model}]) as upstream:
         settings = (f"model.name={client.model}", f"model.context_length={client.window}")
         command = (
-            *(sys.executable, "-m", "clew", "wrap", "--upstream", upstream.origin),
+            *(sys.executable, "-m", "clew", "wrap", "--upstream"),
+            f"{client.wire}={upstream.origin}" if client.wire else upstream.origin,
             *(word for setting in settings for word in ("--set", setting)),
             *("--", *_command(client, program)),
         )

@@ -69,7 +69,8 @@ class OwnNames:
         hosts = request.headers.getall("Host", [])
         if len(hosts) != 1:
             raise Refusal(400, "a request has exactly one Host")
-        if not self.has(hosts[0], "http"):
+        # Amazon's JavaScript SDK leaves the port out. An address cannot be pointed here by somebody else's name.
+        if not self.has(hosts[0], "http") and not self._is_own_address(hosts[0].lower()):
             raise Refusal(403, f"the host {hosts[0][:100]!r} is not a name of this gateway; --name adds one")
         origins = request.headers.getall("Origin", [])
         if not all(map(self._is_own_page, origins)) or request.headers.get("Sec-Fetch-Site") in _FOREIGN_SITES:
