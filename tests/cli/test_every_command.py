@@ -84,7 +84,7 @@ WRONG = [
     Attempt("export clock-1 --as chatt", 2, "did you mean chat? It takes chat,"),
     Attempt("search clock --role usr", 2, "did you mean user? It takes"),
     Attempt("search clock --session nothing", 1, "no session 'nothing'"),
-    Attempt("open clock-1 m99", 1, "there is no message m99"),
+    Attempt("open clock-1 m99", 2, "there is no message m99"),
     Attempt("usage nothing", 1, "no session 'nothing'"),
     Attempt("usage --since whenever", 2, "'whenever' is no moment"),
     Attempt("usage --by modl", 2, "did you mean model?"),
