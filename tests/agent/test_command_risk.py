@@ -256,7 +256,7 @@ def scope_of(command: str, project: Path = PROJECT) -> str:
 def test_the_same_sort_has_the_same_scope() -> None:
     assert scope_of("git push") == scope_of("git push origin main") == scope_of("cd sub && git push")
     assert scope_of("rm a.txt") == scope_of("rm b.txt sub/c.txt")
-    assert scope_of("rm -rf assets") == scope_of("rm -fr ./build/")
+    assert scope_of("rm -rf assets") == scope_of("rm -fr ./assets/")
 
 
 @every_case(
