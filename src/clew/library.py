@@ -23,6 +23,7 @@ from clew.engines import (
     Fate,
     budgets_for,
     budgets_for_target,
+    checked_compaction,
     checked_tokens,
     checked_topic,
     checked_window,
@@ -167,7 +168,8 @@ async def acompress(
     if request.fits(size):
         compaction = Compaction.nothing(conversation.messages, size)
     else:
-        compaction = await chosen.compress(conversation.messages, size, focus_topic)
+        done = await chosen.compress(conversation.messages, size, focus_topic)
+        compaction = checked_compaction(done, chosen.name)
     if not compaction.changed:
         compaction = _repaired(compressor, compaction)
     return Compressed(

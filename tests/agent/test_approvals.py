@@ -49,9 +49,9 @@ async def test_an_agreement_for_the_session_covers_the_same_sort() -> None:
 async def test_an_agreement_to_delete_one_folder_allows_no_other() -> None:
     person = Person(("session", ""), ("no", ""), ("no", ""), ("no", ""))
     approvals = Approvals(ask=person)
-    assert (await approvals.decide("terminal", risk_of("rm -rf build"))).allowed
-    assert (await approvals.decide("terminal", risk_of("rm -rf ./build"))).allowed
-    for worse in ("rm -rf src", "rm -rf /", "rm -rf build && git push --force"):
+    assert (await approvals.decide("terminal", risk_of("rm -rf assets"))).allowed
+    assert (await approvals.decide("terminal", risk_of("rm -rf ./assets"))).allowed
+    for worse in ("rm -rf src", "rm -rf /", "rm -rf assets && git push --force"):
         assert not (await approvals.decide("terminal", risk_of(worse))).allowed
 
 

@@ -7,6 +7,7 @@ with the rules at hand. A line may be wrong; the share of wrong ones may not gro
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,18 @@ def test_every_fact_of_the_table_can_be_tried(project: Path) -> None:
 def test_a_long_text_is_read_to_its_end(command: str, text: str, project: Path) -> None:
     """A search that goes back and forth in it would not come to an end while anybody waits."""
     risk_of_command(command.format(text * (190_000 // len(text))), project, None, {"HOME": HOME})
+
+
+PATTERNS = (
+    "git |git -c a=b |find . -exec |env |sudo |a |a;|$(|`|(|{ |((|${|<<x\n|x=1 |sh -c |xargs |{a,b}|cd x;|echo a>b |"
+    "rm -rf |[[ |f(){ |npx |for i in "
+)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS.split("|"))
+def test_the_time_for_a_command_does_not_grow_with_the_square_of_its_length(pattern: str, project: Path) -> None:
+    """What is longer than anybody reads is asked about; a bound of processor time that a slow machine keeps."""
+    for length in (2_500, 50_000, 1_000_000):
+        began = time.process_time()
+        risk_of_command((pattern * (length // len(pattern))), project, None, {"HOME": HOME})
+        assert time.process_time() - began < 8, length

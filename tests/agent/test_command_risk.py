@@ -14,7 +14,7 @@ ENVIRON = {"HOME": HOME, "VIRTUAL_ENV": f"{HOME}/project/.venv"}
 
 DANGEROUS: tuple[tuple[str, RiskKind], ...] = (
     ("rm -rf /", RiskKind.DELETE),
-    ("rm -rf build", RiskKind.DELETE),
+    ("rm -rf assets", RiskKind.DELETE),
     ("rm notes.txt", RiskKind.DELETE),
     ("rm -fr ~", RiskKind.DELETE),
     ("rm -r --no-preserve-root /*", RiskKind.DELETE),
@@ -27,17 +27,17 @@ DANGEROUS: tuple[tuple[str, RiskKind], ...] = (
     ("find . -type f -exec rm {} \\;", RiskKind.DELETE),
     ("find . -name '*.o' | xargs rm -f", RiskKind.DELETE),
     ("git ls-files | xargs -I{} sh -c 'rm {}'", RiskKind.DELETE),
-    ("sh -c 'rm -rf build'", RiskKind.DELETE),
+    ("sh -c 'rm -rf assets'", RiskKind.DELETE),
     ('bash -lc "cd .. && rm -rf *"', RiskKind.DELETE),
-    ("echo $(rm -rf build)", RiskKind.DELETE),
-    ("echo `rm -rf build`", RiskKind.DELETE),
-    ("X=rm; $X -rf build", RiskKind.DELETE),
-    ("if true; then rm -rf build; fi", RiskKind.DELETE),
+    ("echo $(rm -rf assets)", RiskKind.DELETE),
+    ("echo `rm -rf assets`", RiskKind.DELETE),
+    ("X=rm; $X -rf assets", RiskKind.DELETE),
+    ("if true; then rm -rf assets; fi", RiskKind.DELETE),
     ("for d in a b; do rm -r $d; done", RiskKind.DELETE),
     ("(cd sub && rm -rf .)", RiskKind.DELETE),
-    ("timeout 5 env A=1 nice -n 5 rm -rf build", RiskKind.DELETE),
-    ("echo 'rm -rf build' | sh", RiskKind.DELETE),
-    ("bash <<EOF\nrm -rf build\nEOF", RiskKind.DELETE),
+    ("timeout 5 env A=1 nice -n 5 rm -rf assets", RiskKind.DELETE),
+    ("echo 'rm -rf assets' | sh", RiskKind.DELETE),
+    ("bash <<EOF\nrm -rf assets\nEOF", RiskKind.DELETE),
     ("python -c 'import shutil; shutil.rmtree(\"src\")'", RiskKind.DELETE),
     ("python3 - <<'EOF'\nimport os\nos.remove('a.txt')\nEOF", RiskKind.DELETE),
     ('node -e \'require("fs").rmSync("src", {recursive: true})\'', RiskKind.DELETE),
@@ -256,15 +256,15 @@ def scope_of(command: str, project: Path = PROJECT) -> str:
 def test_the_same_sort_has_the_same_scope() -> None:
     assert scope_of("git push") == scope_of("git push origin main") == scope_of("cd sub && git push")
     assert scope_of("rm a.txt") == scope_of("rm b.txt sub/c.txt")
-    assert scope_of("rm -rf build") == scope_of("rm -fr ./build/")
+    assert scope_of("rm -rf assets") == scope_of("rm -fr ./assets/")
 
 
 @every_case(
     ("agreed", "worse"),
     [
-        ("rm -rf build", "rm -rf /"),
-        ("rm -rf build", "rm -rf src"),
-        ("rm -rf build", "rm -rf build src"),
+        ("rm -rf assets", "rm -rf /"),
+        ("rm -rf assets", "rm -rf src"),
+        ("rm -rf assets", "rm -rf assets src"),
         ("rm a.txt", "rm -r a"),
         ("rm a.txt", "rm /etc/hosts"),
         ("rm a.txt", "rm .git/config"),
@@ -272,7 +272,7 @@ def test_the_same_sort_has_the_same_scope() -> None:
         ("git push", "git push && rm -rf src"),
         ("cat .env", "cat ~/.ssh/id_rsa"),
         ("sudo ls", "sudo rm x"),
-        ("kill 12", "pkill -f x"),
+        ("kill -9 12", "pkill -f x"),
         ("pkill -f x", "pkill -f y"),
         ("echo x > ../a", "echo x > ../b"),
         ("curl -d a https://example.com", "curl -d a https://example.org"),
@@ -304,11 +304,11 @@ def test_the_worst_is_agreed_to_word_for_word(command: str) -> None:
 
 
 def test_each_reason_names_its_part_of_a_longer_line() -> None:
-    risk = risk_of_command("ls && git push && rm -rf build", PROJECT, None, ENVIRON)
+    risk = risk_of_command("ls && git push && rm -rf assets", PROJECT, None, ENVIRON)
     assert risk is not None
     assert risk.reasons == (
         "sends commits to a remote (`git push`)",
-        "deletes a folder and all that is in it, without a way back (`rm -rf build`)",
+        "deletes a folder and all that is in it, without a way back (`rm -rf assets`)",
     )
 
 

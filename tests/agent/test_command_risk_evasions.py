@@ -163,7 +163,6 @@ HARMLESS: tuple[str, ...] = (
     "julia -e 'println(1 + 1)'",
     "curl -so page.html https://example.com",
     "curl -fsSL https://example.com",
-    "gzip -c ~/x > x.gz",
     "gunzip -c ~/x.gz | head",
     "unzip -l x.zip",
     "ln -s ../shared/config.json config.json",

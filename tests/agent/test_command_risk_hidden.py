@@ -12,7 +12,7 @@ PROJECT = Path(HOME, "project")
 ENVIRON = {"HOME": HOME, "VIRTUAL_ENV": f"{HOME}/project/.venv"}
 
 HIDDEN: tuple[str, ...] = (
-    "rm -rf build/../..",
+    "rm -rf assets/../..",
     "rm -rf -- $(pwd)",
     "rm -rf ${HOME}",
     "rm -rf ~/project/",
@@ -140,7 +140,7 @@ HIDDEN: tuple[str, ...] = (
 VARIED: tuple[str, ...] = (
     "git push -uf origin HEAD",
     "git commit -qam wip && git push -q",
-    "rm -rf ./node_modules ./dist",
+    "rm -rf ./node_modules ./assets",
     "rm -- -rf",
     "npx rimraf dist",
     "find /var/log -mtime +7 -exec rm -f {} +",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew.agent.command_risk import risk_of_command
+from clew.agent.files.paths import Workspace
 
 ENVIRON = {"HOME": "/home/someone", "VIRTUAL_ENV": "/home/someone/project/.venv"}
 
@@ -175,13 +176,48 @@ def test_inline_code_that_reads_the_environment_is_asked_about(project: Path, co
 
 
 def test_a_program_that_the_project_has_is_not_fetched(project: Path) -> None:
-    assert asks("npx tsc --noEmit", project)
-    assert asks("cd src && npx tsc", project)
+    assert asks("npx odd-tool --noEmit", project)
+    assert asks("cd src && npx odd-tool", project)
     programs = project / "node_modules" / ".bin"
     programs.mkdir(parents=True)
-    (programs / "tsc").write_text("")
-    assert not asks("npx tsc --noEmit", project)
-    assert not asks("cd src && npx tsc", project)
-    assert asks("npx tsc@latest --noEmit", project)
-    assert asks("npx prettier --write src", project)
+    (programs / "odd-tool").write_text("")
+    assert not asks("npx odd-tool --noEmit", project)
+    assert not asks("cd src && npx odd-tool", project)
+    assert asks("npx odd-tool@latest --noEmit", project)
+    assert asks("npx odd-formatter --write src", project)
     assert not asks("npx --no-install prettier", project)
+
+
+CREDENTIALS = (
+    "~/.codex/auth.json ~/.claude/.credentials.json ~/.gemini/oauth_creds.json ~/.local/share/opencode/auth.json "
+    "~/.pi/agent/auth.json ~/.config/github-copilot/apps.json ~/.copilot/config.json ~/.cache/huggingface/token "
+    "~/.huggingface/token ~/.config/io.datasette.llm/keys.json ~/.config/stripe/config.toml "
+    "~/.config/fly/config.yml ~/.local/share/com.vercel.cli/auth.json ~/.config/sops/age/keys.txt "
+    "~/.qwen/oauth_creds.json ~/.continue/config.yaml ~/.cline/secrets.json ~/.hermes/auth.json ~/.aider.conf.yml "
+    "~/.config/gptme/config.toml ~/.code_puppy/puppy.cfg ~/.terraform.d/credentials.tfrc.json "
+    "~/.cargo/credentials.toml ~/.gradle/gradle.properties ~/.m2/settings.xml ~/.config/containers/auth.json "
+    "~/.config/doctl/config.yaml ~/.config/heroku/x ~/.wrangler/config/default.toml ~/.supabase/access-token "
+    "~/.railway/config.json ~/.config/netlify/config.json ~/.expo/state.json ~/.ngrok2/ngrok.yml "
+    "~/.config/ngrok/ngrok.yml ~/.pulumi/credentials.json ~/.databrickscfg ~/.snowsql/config ~/.kaggle/kaggle.json "
+    "~/.config/wandb/settings ~/.openai/token ~/.config/anthropic/key ~/.mc/config.json ~/.oci/config "
+    "~/.bitcoin/wallet.dat ~/.electrum/wallets/default ~/.thunderbird/x/key ~/.config/Signal/config.json "
+    "~/.tomorrow/token ../other/.settings "
+).split()
+
+
+@pytest.mark.parametrize("how", ["cat {}", "jq . {}", "base64 < {}", "cp {} .", "head -c 9 {} | tail -1"])
+def test_a_command_that_reads_outside_the_project_is_asked_about_as_the_tool_is(how: str) -> None:
+    for path in CREDENTIALS:
+        assert asks(how.format(path), Path("/home/someone/project")), path
+
+
+@pytest.mark.parametrize("path", ["/usr/include/stdio.h", "/etc/os-release", "/proc/cpuinfo", "/usr/lib/python3/x.py"])
+def test_files_of_the_system_may_be_read_by_commands_and_by_the_tool(path: str, tmp_path: Path) -> None:
+    assert risk_of_command(f"cat {path}", tmp_path, None, {"HOME": "/home/someone"}) is None
+    assert Workspace(tmp_path).read_concerns(path) == ()
+
+
+@pytest.mark.parametrize("path", ["/etc/shadow", "/etc/wireguard/wg0.conf", "/home/other/x", "/var/log/auth.log"])
+def test_other_files_of_the_system_are_asked_about_in_both_ways(path: str, tmp_path: Path) -> None:
+    assert risk_of_command(f"cat {path}", tmp_path, None, {"HOME": "/home/someone"}) is not None
+    assert Workspace(tmp_path).read_concerns(path) != ()

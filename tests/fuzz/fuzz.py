@@ -32,7 +32,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from clew import compress  # noqa: E402
+from clew import compress, count_tokens  # noqa: E402
+from clew.agent.command_risk import risk_of_command  # noqa: E402
 from clew.config import read_config  # noqa: E402
 from clew.config.yaml_file import with_moved_settings  # noqa: E402
 from clew.errors import ClewError  # noqa: E402
@@ -44,7 +45,9 @@ from clew.providers.wires.anthropic import AnthropicReplyAccumulator  # noqa: E4
 from clew.providers.wires.chat import ChatReplyAccumulator  # noqa: E402
 from clew.providers.wires.http_provider import ErrorInReply  # noqa: E402
 from clew.providers.wires.responses import ResponsesReplyAccumulator  # noqa: E402
-from clew.store import open_store  # noqa: E402
+from clew.redact import redact_text  # noqa: E402
+from clew.shell import UnreadableCommand, read_command_line  # noqa: E402
+from clew.store import NewSession, open_store  # noqa: E402
 from clew.testing import assistant, call, system, tool, user  # noqa: E402
 from clew.testing.upstream_wires import (  # noqa: E402
     UpstreamAnswer,
@@ -52,6 +55,7 @@ from clew.testing.upstream_wires import (  # noqa: E402
     chat_events,
     responses_events,
 )
+from clew.tokens import window_of  # noqa: E402
 from clew.usage import normalize_usage  # noqa: E402
 from tests.importers.test_codex_rollouts import START, answered, called, counted, recorded, said  # noqa: E402
 from tests.importers.test_session_files import CODEX, HERMES_ROWS, OPENCODE, PI, ClaudeCode, text, use  # noqa: E402
@@ -358,6 +362,39 @@ def folds(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
     return dumped(messages), folding(messages)
 
 
+async def _searched(query: str) -> None:
+    async with open_store(":memory:") as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", [user("walrus"), user(query[:_REPEATED_CHARS])])
+        await store.search(query)
+
+
+TEXT_DOORS: dict[str, Callable[[str], object]] = {
+    "redact": redact_text,
+    "shell": read_command_line,
+    "risk": lambda text: risk_of_command(text, ROOT, None, {"HOME": "/home/someone"}),
+    "count": lambda text: count_tokens([user(text)]),
+    "model": lambda text: window_of(text),
+    "search": lambda text: asyncio.run(_searched(text)),
+    "importer": lambda text: read_transcript(text.encode("utf-8", "replace")),
+}
+"""Doors that take a text of any length."""
+
+
+def texts(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
+    """Something short, again and again, up to a megabyte, through one door."""
+    again = "".join(chance.choices(PIECES, k=chance.choice((1, 1, 2, 3))))
+    opening, length = chance.choice(OPENINGS), chance.choice((3_000, 100_000, 1_000_000))
+    long = opening + again * (length // len(again)) + chance.choice(("", "end"))
+    door = chance.choice(list(TEXT_DOORS))
+
+    def run() -> None:
+        with suppress(ClewError, UnreadableCommand):
+            TEXT_DOORS[door](long)
+
+    return f"{door}: {again!r} {length}".encode(errors="replace"), run
+
+
 def database(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
     path = _HOME / "fuzz.db"
     if not _sound:
@@ -391,8 +428,10 @@ TARGETS: dict[str, Draw] = {
     "config": config,
     "database": database,
     "folds": folds,
+    "texts": texts,
 }
 _CASES_AT_ONCE = {"importers": 40, "dialects": 40, "streams": 16, "reports": 12, "config": 4, "database": 1, "folds": 2}
+_CASES_AT_ONCE["texts"] = 4
 _HOME = Path(tempfile.mkdtemp(prefix="clew-fuzz-"))
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 _read: dict[Path, list[str]] = {}

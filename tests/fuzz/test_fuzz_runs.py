@@ -24,8 +24,8 @@ def fuzz() -> ModuleType:
 def test_fixed_cases_of_every_target_find_nothing(fuzz: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert fuzz.main(["--seed", "1", "--cases", "15"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("seed 1, targets importers, dialects, streams, reports, config, database, folds\n")
-    assert "\n105 cases in " in out and out.endswith("0 findings\n")
+    assert out.startswith("seed 1, targets importers, dialects, streams, reports, config, database, folds, texts\n")
+    assert "\n120 cases in " in out and out.endswith("0 findings\n")
 
 
 def test_a_case_is_drawn_from_its_seed_and_number_alone(fuzz: ModuleType) -> None:

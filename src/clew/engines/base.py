@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from clew.config import CompressionSettings, LosslessSettings
 from clew.engines.compaction import Compaction, CompactionItem, messages_of
-from clew.errors import InvalidArgument
+from clew.errors import InvalidArgument, PluginError
 from clew.handoff import Summarize
 from clew.messages import Message, Tool
 from clew.tokens import DEFAULT_WINDOW, count_each
@@ -285,6 +285,15 @@ def checked_window(value: object) -> int:
     if window < 1:
         raise InvalidArgument(f"context_length={window} is no window; give it in tokens, or leave it out")
     return window
+
+
+def checked_compaction(value: object, engine: str) -> Compaction:
+    """What an engine returned; `PluginError` where that is no compaction."""
+    if not isinstance(value, Compaction):
+        raise PluginError(
+            f"engine {engine!r}: compress() returned {type(value).__name__}; it must return a clew.engines.Compaction"
+        )
+    return value
 
 
 def checked_topic(value: object) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from clew.engines import Changed, Compaction, ContextEngine, Kept, Removed, Summarized
+from clew.engines import Changed, Compaction, ContextEngine, Kept, Removed, Summarized, checked_compaction
 from clew.errors import StoreError
 from clew.events import CompactionPhase, Notice
 from clew.handoff import BUILTIN, Handoff, unwrap
@@ -206,7 +206,8 @@ class CompactionPreparer:
         return await self._prepare_from(self._view.compactable(), request)
 
     async def _prepare_from(self, view: View, request: CompactionRequest) -> PreparedCompaction:
-        done = await self.engine.compress(list(view.messages), request.tokens, request.focus, request.force)
+        made = await self.engine.compress(list(view.messages), request.tokens, request.focus, request.force)
+        done = checked_compaction(made, self.engine.name)
         return PreparedCompaction(view, done, request.focus, self.engine.name).measured(self._view, request.tokens)
 
     def prepare_ahead(self, tokens: int, settled: Callable[[], Awaitable[None]]) -> None:

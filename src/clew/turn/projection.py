@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clew.config import CompressionSettings, Settings
-from clew.engines import EngineFactory
+from clew.engines import EngineFactory, checked_tokens, checked_window
 from clew.errors import InvalidArgument
 from clew.events import Event
 from clew.handoff import SummaryModel
@@ -33,6 +33,7 @@ from clew.usage import CanonicalUsage, normalize_usage
 
 _Result = TypeVar("_Result")
 _MEMORY = ":memory:"
+_SMALLEST_WINDOW = 256
 _ANY_MODEL = "any-model"
 """Counted by the estimate, with the default window unless one is given."""
 
@@ -68,6 +69,17 @@ class Projection:
     ) -> None:
         if session is not None and name is not None:
             raise InvalidArgument("session and name both say which conversation it is; give one of them")
+        for name_, value in (("model", model), ("session", session), ("name", name)):
+            if value is not None and not isinstance(value, str):
+                raise InvalidArgument(f"{name_}={value!r:.80} is no text; pass a text, or None")
+        if context_length is not None and checked_window(context_length) < _SMALLEST_WINDOW:
+            raise InvalidArgument(
+                f"context_length={context_length} leaves no room for a conversation; give {_SMALLEST_WINDOW:,} or more"
+            )
+        if max_output is not None and checked_tokens("max_output", max_output) < 1:
+            raise InvalidArgument(f"max_output={max_output} is no number of tokens; give 1 or more, or leave it out")
+        if settings is not None and not isinstance(settings, CompressionSettings):
+            raise InvalidArgument(f"settings={settings!r:.80} are no CompressionSettings")
         self._model = model or _ANY_MODEL
         self._session, self._name = session, name
         self._host = ProjectionHost(
@@ -165,7 +177,7 @@ class Projection:
         return await self._host.arun(opened())
 
     def close(self) -> None:
-        """Close the store. What it holds stays, unless it is in memory. One made by `another` leaves it open."""
+        """Close the store for good. What it holds stays, unless in memory. One made by `another` leaves it open."""
         self._conversation = None
         if self._is_first:
             self._host.close()

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from clew.config import Settings, clew_home
 from clew.engines import ContextEngine, EngineFactory, EngineSetup, engine_catalog
+from clew.errors import InvalidArgument
 from clew.events import Event, Events
 from clew.handoff import ModelSummarizer, SummaryModel, summary_model_for
 from clew.store import installed_embedder, open_store
@@ -37,19 +38,28 @@ class ProjectionHost:
     on_event: Callable[[Event], None] | None
     _stack: AsyncExitStack | None = None
     _runtime: Runtime | None = None
+    _is_closed: bool = False
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     _loop: EventLoopThread = field(default_factory=lambda: EventLoopThread())
 
     def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Do something in the loop, from synchronous code."""
+        """Do something in the loop, from synchronous code. Raises InvalidArgument after `close`."""
+        self._refuse_closed(work)
         return self._loop.run(work)
 
     async def arun(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Do something in the loop, from the loop of a caller."""
+        """Do something in the loop, from the loop of a caller. Raises InvalidArgument after `close`."""
+        self._refuse_closed(work)
         return await self._loop.arun(work)
 
+    def _refuse_closed(self, work: Coroutine[Any, Any, Any]) -> None:
+        if self._is_closed:
+            work.close()
+            raise InvalidArgument("the projection is closed; make another one, with the same store to go on")
+
     def close(self) -> None:
-        """Close what is open; it is opened again by the next call."""
+        """Close what is open, for good: a later call is refused."""
+        self._is_closed = True
         if self._stack is not None:
             self._loop.run(self._close())
         self._loop.stop()

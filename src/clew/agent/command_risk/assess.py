@@ -76,7 +76,9 @@ from clew.agent.command_risk.rules import (
 from clew.agent.command_risk.secret_reads import (
     copying_folders,
     reading_found_secrets,
+    reading_outside,
     reading_secrets,
+    redirected_from_outside,
     redirected_secrets,
     searching_folders,
 )
@@ -95,6 +97,7 @@ RULES: tuple[RiskRule, ...] = (
     writing,
     linking_out,
     reading_secrets,
+    reading_outside,
     reading_found_secrets,
     searching_folders,
     copying_folders,
@@ -119,6 +122,8 @@ _MAX_REASONS = 12
 _PASSED = ("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "VIRTUAL_ENV")
 """Variables whose values are known from the environment."""
 _MAX_DEPTH = 12
+_MAX_WORDS = 1_500
+"""Of all command lines inside a line: more than anybody reads before agreeing."""
 _COMMAND_PREFIX = re.compile(r"^\+?[:\s]*(?:!|(?:shell|spawn|system)\s+)?")
 """What an editor or a debugger needs before a shell command."""
 
@@ -212,11 +217,15 @@ class _CommandAssessor:
         self._cloned: set[str] = set()
         self._own_jobs: set[str] = set()
         self._in_venv = False
+        self._words = 0
 
     def assess(self, text: str, folder: str | None, depth: int) -> Findings:
         if depth > _MAX_DEPTH:
             raise _NestedTooDeep(f"commands run each other more than {_MAX_DEPTH} deep")
         line = read_command_line(text, {**self._variables, **({"PWD": folder} if folder else {})})
+        self._words += sum(len(one.words) + len(one.assignments) + len(one.redirects) + 1 for one in line.commands)
+        if self._words > _MAX_WORDS:
+            raise UnreadableCommand(f"it has more than {_MAX_WORDS:,} words")
         folders: dict[tuple[int, ...], str | None] = {(): folder}
         for simple in line.commands:
             subshells = simple.subshells
@@ -234,9 +243,11 @@ class _CommandAssessor:
         command = self._inspected(simple, folder)
         yield from redirecting(command)
         yield from redirected_secrets(command)
+        yield from redirected_from_outside(command)
         for name, value in (*simple.assignments, *assignments_in_arguments(command)):
             yield from self._assignment_findings(command, name, value, depth)
         if not simple.words:
+            yield from emptying_files(command)
             return
         if command.name in line.functions:
             left = simple.piped_from
@@ -259,6 +270,10 @@ class _CommandAssessor:
                 yield command.finding(RiskKind.HIDDEN_CODE, f"{name} makes other programs run it", always_ask=True)
             yield from self.assess(value.text, command.folder, depth + 1)
         elif SEARCH_PATH_VARIABLES.match(name):
+            if name == "PATH" and {".", ""} & set(value.text.split(":")):
+                yield command.finding(
+                    RiskKind.HIDDEN_CODE, "PATH makes programs come out of the current folder", always_ask=True
+                )
             for part in value.text.split(":"):
                 if part.startswith("/") and self._paths.resolve(Word(part), command.folder).location == "scratch":
                     yield command.finding(
@@ -400,6 +415,8 @@ class _CommandAssessor:
 
     def _sourced(self, command: InspectedCommand, depth: int) -> Findings:
         for word in command.args[:1]:
+            if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
+                yield command.finding(RiskKind.REMOTE_CODE, "runs what another machine sends", always_ask=True)
             if is_stdin(word) and (text := known_input(command.parsed)) is not None:
                 yield from self._run_text_findings(command, [], text, depth)
             self._in_venv |= word.text.endswith("activate") or "/activate" in word.text

@@ -9,7 +9,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -21,6 +21,7 @@ from clew.shell import UNKNOWN, SimpleCommand, Word
 
 PathLocation: TypeAlias = Literal["inside", "scratch", "outside", "unknown"]
 _MAX_MATCHES = 300
+_MAX_PATH_CHARS = 4_096
 _GLOB_CHARS = re.compile(r"[*?\[{]")
 _DISKS = re.compile(r"^/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|dm-|mem|kmem|port|loop)")
 
@@ -55,15 +56,15 @@ class InspectedCommand:
     own_jobs: frozenset[str] = frozenset()
     """Variables that hold ids of processes started on the same line."""
     in_venv: bool = False
+    texts: list[str] = field(init=False)
+    positional: list[Word] = field(init=False)
+    """Arguments that are no flags, nor the values of flags before a subcommand."""
 
-    @property
-    def texts(self) -> list[str]:
-        return [word.text for word in self.args]
-
-    @property
-    def positional(self) -> list[Word]:
-        """Arguments that are no flags, nor the values of flags before a subcommand."""
-        return list(positional_arguments(self.args, VALUE_FLAGS.get(self.name, "")))
+    def __post_init__(self) -> None:
+        # Every rule asks for both, so they are made once.
+        object.__setattr__(self, "texts", [word.text for word in self.args])
+        listed = list(positional_arguments(self.args, VALUE_FLAGS.get(self.name, "")))
+        object.__setattr__(self, "positional", listed)
 
     @property
     def is_project_program(self) -> bool:
@@ -79,7 +80,7 @@ class InspectedCommand:
         return self.name == "git" and [word.text for word in self.positional[: len(subcommand)]] == [*subcommand]
 
     def has_flag(self, *flags: str) -> bool:
-        return any(is_flag(text, flag) for text in self.texts for flag in flags)
+        return any(is_flag(text, flag) for text in self.texts if text[:1] == "-" for flag in flags)
 
     def finding(self, kind: RiskKind, reason: str, scope: str = "", *, always_ask: bool = False) -> RiskFinding:
         excerpt = printable_line(self.parsed.source or " ".join([self.name, *self.texts]))
@@ -150,6 +151,8 @@ class PathResolver:
             if folder is None:
                 return CommandPath("unknown", text, is_glob)
             known = f"{folder}/{known}"
+        if len(known) > _MAX_PATH_CHARS:
+            return CommandPath("unknown", text, is_glob)
         path = os.path.normpath(known)
         return CommandPath(self._location(path), path, is_glob)
 

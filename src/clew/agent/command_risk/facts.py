@@ -122,6 +122,17 @@ COMMAND_FACTS: tuple[CommandFact, ...] = (
     CommandFact(RiskKind.HIDDEN_CODE, "git", "~^(?:--config-env|--exec-path=|ext::|--upload-pack=|--receive-pack=)", _GIT_HIDDEN, always_ask=True),
     CommandFact(RiskKind.HIDDEN_CODE, "git", "grep ~^(?:-\\w*O|--open-files-in-pager)", "makes git run a command", always_ask=True),
     # publishing
+    CommandFact(RiskKind.OUTSIDE, "git", "apply --unsafe-paths", "changes files outside the project"),
+    CommandFact(RiskKind.DELETE, "rsync", "~^--(?:delete|remove-source-files)", "deletes what the source does not have", "-n|--dry-run"),
+    CommandFact(RiskKind.OUTSIDE, "cpio|pax", "~^-\\w*[ir]|^--extract", "unpacks over files that are there, wherever the archive names them"),
+    CommandFact(RiskKind.HIDDEN_CODE, "git", "submodule add", "fetches code of another repository"),
+    CommandFact(RiskKind.REMOTE, "kubectl|oc", "exec|cp|attach|port-forward|debug|run|drain|cordon|edit|patch|scale|rollout", "acts on a cluster", "status|history"),
+    CommandFact(RiskKind.REMOTE, "nmap|masscan|zmap|hydra|medusa|nikto|sqlmap|gobuster|ffuf|john|hashcat|msfconsole|aircrack-ng|arpspoof|responder", "~.", "scans or attacks machines", always_ask=True),
+    CommandFact(RiskKind.SYSTEM, "tcpdump|tshark|dumpcap|ettercap", "~.", "listens to the network", always_ask=True),
+    CommandFact(RiskKind.SYSTEM, "ip", "~^(?:set|add|del|delete|flush|change|replace)$", "changes the network of the machine"),
+    CommandFact(RiskKind.SENDING, "http.server|live-server|serve", "~^(?:--(?:bind|host)=)?(?:0\\.0\\.0\\.0|::)$", "shows the folder to every machine around"),
+    CommandFact(RiskKind.EXHAUST, "fallocate|stress|stress-ng", "~.", "fills the disk or the machine"),
+    CommandFact(RiskKind.REMOTE, "ssh-copy-id", "~.", "lets somebody log in to another machine", always_ask=True),
     CommandFact(RiskKind.PUBLISH, "git", "push", "sends commits to a remote", "-n|--dry-run"),
     CommandFact(RiskKind.PUBLISH, "git", "send-email|svn dcommit", "sends commits away"),
     CommandFact(RiskKind.PUBLISH, "npm|pnpm|yarn|bun", "publish|unpublish|deprecate|dist-tag|owner|access", "publishes a package", "--dry-run"),
@@ -296,6 +307,7 @@ CODE_FACTS: tuple[CodeFact, ...] = (
     _code(RiskKind.SENDING, r"\brequests\.(?:post|put|patch|delete)\b|\bhttpx\.(?:post|put|patch|delete)\b|\bsocket\.(?:socket|create_connection)\b|\bsmtplib\b|\bmethod\s*[:=]\s*['\"](?:POST|PUT|DELETE)", "the code sends data away"),
     _code(RiskKind.SECRETS, rf"(?:{_ENVIRONMENT})(?!{HARMLESS_READ})", "the code reads the environment, with the keys in it"),
     _code(RiskKind.SECRETS, r"\.ssh/|\.aws/credentials|(?<![\w.])\.env\b(?!\.)|/etc/shadow|\bid_(?:rsa|ed25519)\b|\bdotenv\b|\.netrc\b|\.npmrc\b|\.pypirc\b|\.git-credentials|\.docker/config|\.kube/config|\.clew/config", "the code reads secrets"),
+    _code(RiskKind.OUTSIDE, r"['\"`](?:~/|/home/|/root/|/Users/)|\bexpanduser\b|\bPath\.home\(|\bhomedir\s*\(", "the code reads or writes in the home folder"),
     _code(RiskKind.SECRETS, r"/proc/(?!cpuinfo|meminfo|version|loadavg|uptime|stat\b|mounts|net/|sys/|self/(?:status|stat|statm|cgroup|limits|maps)\b)", "the code reads what the system knows of processes"),
     _code(RiskKind.OUTSIDE, r"open\s*\(\s*['\"](?:/(?!tmp/|dev/null)|~)[^'\"]*['\"]\s*,\s*['\"][wax]|/etc/(?:passwd|sudoers|cron)|\.(?:bashrc|zshrc|profile|bash_profile)\b", "the code writes outside the project"),
     _code(RiskKind.PERMISSIONS, r"\bos\.(?:chmod|chown)\b|\bset[ug]id\b", "the code changes permissions"),
@@ -311,7 +323,8 @@ SQL_FACTS: tuple[CodeFact, ...] = (
     _code(RiskKind.DATABASE, r"\b(?:drop(?:Database|Collection)?|deleteMany|remove)\s*\(", "removes data", always_ask=True),
     _code(RiskKind.DATABASE, r"\b(?:flushall|flushdb)\b", "removes every key", always_ask=True),
     _code(RiskKind.PRIVILEGES, r"\bgrant\s+all\b|\balter\s+(?:user|role)\b", "changes rights in the database"),
-    _code(RiskKind.HIDDEN_CODE, r"^\s*\\!|\bcopy\b.{0,500}?\bprogram\b|^\s*\.(?:shell|system)\b|\bxp_cmdshell\b", "runs a command from within the database"),
+    _code(RiskKind.OUTSIDE, r"\b(?:writefile|load_extension|edit|fts3_tokenizer|lo_import|lo_export|pg_read_file|pg_write_file|load_file)\s*\(|\binto\s+(?:out|dump)file\b|\bload\s+data\s+(?:local\s+)?infile\b", "reads or writes files from within the database"),
+    _code(RiskKind.HIDDEN_CODE, r"(?:^|;)\s*system\s+\S|^\s*\\!|\bcopy\b.{0,500}?\bprogram\b|^\s*\.(?:shell|system)\b|\bxp_cmdshell\b", "runs a command from within the database"),
 )
 # fmt: on
 SQL_CLIENTS = frozenset(

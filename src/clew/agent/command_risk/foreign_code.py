@@ -20,6 +20,12 @@ _FETCHERS = frozenset(
     ).split("|")
 )
 """Commands that run a package which they fetch first."""
+_USUAL_TOOLS = frozenset(
+    "tsc prettier eslint vitest jest mocha playwright cypress webpack vite rollup esbuild tsx ts-node next nuxt astro "
+    "svelte-check vue-tsc prisma drizzle-kit tailwindcss stylelint biome turbo nx lint-staged storybook ng nodemon c8 "
+    "nyc".split()
+)
+"""Programs that projects have among their packages; their names are taken in the registry."""
 _ADDRESS_RUNNERS = frozenset("deno bun scala-cli kotlin groovy jbang swift".split())
 _GO_PACKAGE = re.compile(r"[\w-]+(?:\.[\w-]+)+/|.*@")
 _STAYS_LOCAL = ("--no-install", "--no", "--offline", "--help", "--version")
@@ -88,6 +94,8 @@ def _fetched_package(command: InspectedCommand) -> str | None:
 def _is_installed(command: InspectedCommand, package: str) -> bool:
     """Whether the project has the program already: then `npx` runs that."""
     name = package.rpartition("/")[2]
+    if command.name in {"npx", "npm", "bunx"} and package in _USUAL_TOOLS:
+        return True
     if (
         not name
         or command.folder is None

@@ -40,9 +40,12 @@ _SENDS = re.compile(
 _METHOD = re.compile(r"^(?:(?:-X|--request=?|--method=?)\s*)?(?:POST|PUT|PATCH|DELETE)$")
 _CACHES = re.compile(
     r"(?:^|/)(?:node_modules|__pycache__|\.(?:pytest|mypy|ruff|parcel|hypothesis|sass|eslint)[_-]?cache|\.hypothesis|\.tox|\.nox|"
-    r"\.next|\.nuxt|\.turbo|htmlcov|\.coverage|\.eggs|[\w.*-]*\.egg-info|[\w*-]*\.py[co])/?$"
+    r"\.next|\.nuxt|\.turbo|htmlcov|\.coverage|\.eggs|[\w.*-]*\.egg-info|[\w*-]*\.py[co]|build|dist|target|out|coverage|_build|_site|"
+    r"\.output|\.svelte-kit|\.venv|venv|[\w.*-]+\.(?:log|tmp|bak|orig|rej|swp|pid))/?$"
 )
 """What programs make again by themselves."""
+_EMPTIES = re.compile(r"(?:1?,\$|1,|,)?d|")
+"""Scripts of sed and perl that leave nothing of a file."""
 RiskRule: TypeAlias = Callable[[InspectedCommand], Findings]
 
 
@@ -103,7 +106,12 @@ def _meets(command: InspectedCommand, term: str, argument: str | None) -> bool:
 
 
 def _meets_alone(command: InspectedCommand, term: str) -> bool:
-    return any(_meets(command, term, text) for text in [word.text for word in command.positional] or [""])
+    if term.startswith("~"):
+        return _meets(command, term, None)
+    plain = [one for one in term.split("|") if not one.startswith(("-", "~"))]
+    return _meets(command, term, None) or any(
+        fnmatchcase(word.text, one) for word in command.positional for one in plain
+    )
 
 
 # -- deleting ----------------------------------------------------------------------------------------------------------
@@ -120,6 +128,9 @@ def deleting(command: InspectedCommand) -> Findings:
 def _deleted(command: InspectedCommand, word: Word, recursive: bool) -> Findings:
     path = command.path_of(word)
     name = command.paths.display_name(path)
+    made_again = path.location == "inside" and _CACHES.search(name if not path.is_glob else word.text)
+    if made_again and not word.text.rpartition("/")[2].startswith(("*/", "**")) and UNKNOWN not in word.text:
+        return
     if path.location == "unknown" or (UNKNOWN in word.text and recursive):
         yield command.finding(RiskKind.DELETE, "what it deletes is only known when it runs", always_ask=True)
     elif (recursive or word.text in {"*", "./*"}) and command.paths.is_broad(path.path):
@@ -130,8 +141,6 @@ def _deleted(command: InspectedCommand, word: Word, recursive: bool) -> Findings
         )
     elif f"{path.path}/".endswith("/.git/") or is_git_internal(path.path):
         yield command.finding(RiskKind.DELETE, "deletes what git knows of the project", always_ask=True)
-    elif path.location == "inside" and _CACHES.search(name if not path.is_glob else word.text):
-        return
     elif recursive:
         every = f"{name}/*" if path.is_glob else name
         yield command.finding(
@@ -146,10 +155,18 @@ def _deleted(command: InspectedCommand, word: Word, recursive: bool) -> Findings
 def emptying_files(command: InspectedCommand) -> Findings:
     """`: > main.py`, `cp /dev/null main.py`: a file of the project is empty afterwards."""
     words = [command.name, *command.texts]
-    is_empty = words in ([":"], ["true"], ["echo"], ["cat", "/dev/null"])
+    is_empty = words in ([""], [":"], ["true"], ["echo"], ["cat", "/dev/null"])
     targets = [one.target for one in command.parsed.redirects if is_empty and one.operator in {">", ">|", "&>"}]
     if command.name == "cp" and command.texts[:1] == ["/dev/null"]:
         targets += command.args[1:]
+    if command.name in {"sed", "perl"} and any(_EMPTIES.fullmatch(text) for text in command.texts):
+        targets += written_words(command)
+    if command.name == "dd" or (command.name == "sort" and "/dev/null" in command.texts):
+        targets += written_words(command)
+    if command.name == "yes":
+        targets += [one.target for one in command.parsed.redirects if one.writes]
+    if command.name in {"ed", "ex"} and re.search(r"^(?:1?,\$|%|,)d$", command.parsed.stdin_text or "", re.MULTILINE):
+        targets += command.positional
     for word in targets:
         path = command.path_of(word)
         if command.paths.holds_text(path) and not path.path.endswith((".log", ".out", ".tmp")):
@@ -182,6 +199,9 @@ def deleting_found_files(command: InspectedCommand) -> Findings:
             break
         roots.append(command.path_of(word))
     is_far = any(root.location in ("outside", "unknown") for root in roots)
+    named = [texts[i + 1] for i, text in enumerate(texts[:-1]) if text in {"-name", "-iname"}]
+    if not is_far and named and all(map(_CACHES.search, named)) and not {"-o", "-or", "-not", "!"} & set(texts):
+        return
     reason = "deletes whatever it finds" + (" outside the project" if is_far else "")
     yield command.finding(RiskKind.DELETE, reason, always_ask=is_far)
 
@@ -346,7 +366,9 @@ def killing(command: InspectedCommand) -> Findings:
     words = [word for word in command.args if word.text == "-1" or not word.text.startswith("-")]
     if {"-s", "-n"} & set(command.texts) and words:
         words = words[1:]
-    if all(_is_own(command, word) for word in words):
+    # A process that is asked to end by its number was looked up before, and belongs to the person.
+    is_plain = len(words) == len(command.args)
+    if all(_is_own(command, word) or (is_plain and re.fullmatch(r"[2-9]|\d{2,7}", word.text)) for word in words):
         return
     is_all = any(word.text in {"1", "-1"} for word in words[1:] or words)
     yield command.finding(
@@ -356,6 +378,8 @@ def killing(command: InspectedCommand) -> Findings:
 
 def _is_own(command: InspectedCommand, word: Word) -> bool:
     own = command.own_jobs | {"!", "$"}
+    if word.substitutions and {one.words[0].text for one in word.substitutions if one.words} <= {"lsof", "fuser"}:
+        return True  # whoever holds a port or a file
     return word.text == "0" or word.text.startswith("%") or (bool(word.variables) and set(word.variables) <= own)
 
 
@@ -371,6 +395,7 @@ def python_packages(command: InspectedCommand) -> Findings:
     elif (
         command.environ is not None
         and not _is_in_venv(command)
+        and not (command.has_flag("-r", "--requirement", "-e", "--editable") or {"."} & set(command.texts))
         and not {"--target", "-t", "--dry-run"} & set(command.texts)
     ):
         yield command.finding(

@@ -23,7 +23,7 @@ from clew.agent.command_risk.programs import (
     SEARCHERS,
 )
 from clew.agent.command_risk.searches import Search, secret_files_below, shows_a_line_of
-from clew.agent.files.file_types import secret_kind
+from clew.agent.files.file_types import is_public_file, secret_kind
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, Word
 
@@ -41,6 +41,8 @@ _GIT_SHOWS = frozenset(
     "show diff log blame annotate cat-file grep stash archive format-patch difftool whatchanged range-diff "
     "diff-tree diff-index diff-files rev-list show-branch hash-object bundle".split()
 )
+_RUNS_FILES = frozenset("ln tee xargs python python3 perl ruby node".split())
+"""Of the readers, those that run the file they are given, or only name it."""
 _CHANGES_ONLY = frozenset(
     "wc mv cp sed dos2unix black ruff isort prettier eslint gofmt rustfmt clang-format shellcheck".split()
 )
@@ -63,6 +65,33 @@ def redirected_secrets(command: InspectedCommand) -> Findings:
             yield from secret_file(command, redirect.target)
             if redirect.target.substitutions and files_listed_by(redirect.target.substitutions[-1]).names_secrets:
                 yield _finding(command, "reads secret files that another command finds")
+
+
+def reading_outside(command: InspectedCommand) -> Findings:
+    """Files outside the project that a command shows, copies or sends; the tools for files ask for the same ones."""
+    if command.name in READERS - _RUNS_FILES or command.name in {"source", "."}:
+        for word in _named_files(command):
+            yield from outside_file(command, word)
+
+
+def redirected_from_outside(command: InspectedCommand) -> Findings:
+    """`< ~/notes.txt`."""
+    for redirect in command.parsed.redirects:
+        if redirect.operator == "<" and not redirect.target.substitutions:
+            yield from outside_file(command, redirect.target)
+
+
+def outside_file(command: InspectedCommand, word: Word) -> Findings:
+    """What is to be asked about reading a file that lies outside the project."""
+    path = command.path_of(word)
+    looks_like_path = word.text.startswith(("/", "~", "../")) or word.text == ".." or command.folder is None
+    is_far = command.folder is not None and not is_below(command.folder, command.paths.project)
+    if path.location != "outside" or not (looks_like_path or "/../" in word.text or is_far) or "://" in word.text:
+        return
+    if not is_public_file(path.path):
+        name = printable_line(path.path)
+        scope = f"read below {name.rpartition('/')[0] or '/'}"
+        yield command.finding(RiskKind.OUTSIDE, f"reads {name}, outside the project", scope)
 
 
 def secret_file(command: InspectedCommand, word: Word) -> Findings:

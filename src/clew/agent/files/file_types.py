@@ -171,6 +171,24 @@ def secret_kind(text: str) -> str | None:
     return next((kind for pattern, kind in _SECRET_PATTERNS if any(pattern.search(name) for name in names)), None)
 
 
+# -- files that everybody may read -------------------------------------------------------------------------------------
+
+_PUBLIC_FILES = re.compile(
+    r"/(?:usr|bin|sbin|lib|lib32|lib64|opt|nix/store|System/Library|Library/Developer)(?:/.*)?|/sys/.+|"
+    r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|stat|mounts|filesystems|net/.+|sys/.+|self/(?:status|stat|statm|cgroup|limits|maps|mounts|mountinfo))|"
+    r"/etc/(?:os-release|lsb-release|debian_version|alpine-release|redhat-release|issue|hosts|hostname|resolv\.conf|passwd|group|services|protocols|shells|mime\.types|"
+    r"timezone|localtime|nsswitch\.conf|ld\.so\.conf(?:\.d/.*)?|apt/sources\.list(?:\.d/.*)?|nginx/.*|ssl/(?:certs/.*|openssl\.cnf))|/dev/(?:null|zero|urandom|random|stdin|tty|fd/\d+)|/var/(?:lib/dpkg/.*|www/.*)"
+)
+
+
+def is_public_file(path: str) -> bool:
+    """Whether a resolved path outside the project is one of the system, which may be read without a question.
+
+    Commands and the tools for files ask for every other, wherever it is: no list of credentials is complete.
+    """
+    return _PUBLIC_FILES.fullmatch(path) is not None and secret_kind(path) is None
+
+
 # -- files with an effect later on -------------------------------------------------------------------------------------
 
 # fmt: off

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.files.file_types import lasting_effect, secret_kind
+from clew.agent.files.file_types import is_public_file, lasting_effect, secret_kind
 from clew.errors import InvalidArgument
 
 SETTING = "agent.allowed_paths"
@@ -169,7 +169,9 @@ class Workspace:
         )
 
     def _is_allowed(self, access: PathAccess, target: ResolvedPath) -> bool:
-        return target.zone in ("project", "allowed") or (access == "read" and target.zone == "read_only")
+        if target.zone in ("project", "allowed"):
+            return True
+        return access == "read" and (target.zone == "read_only" or is_public_file(str(target.path)))
 
     def _zone(self, path: Path) -> Zone:
         """The innermost folder counts: a spill folder stays read-only inside a project."""

@@ -104,7 +104,12 @@ class Strikes:
     compactions: int = 0
 
     def after_compaction(self, before: int, after: int, threshold: int) -> Strikes:
-        """One more compaction: a strike when it freed too little, or left the request over the threshold."""
+        """One more compaction: a strike when it freed too little, or left the request over the threshold.
+
+        None where the request was below the threshold: somebody wanted that compaction, and it says nothing of others.
+        """
+        if before < threshold:
+            return replace(self, left_at=after, compactions=self.compactions + 1)
         helped = before - after >= _MIN_FREED * before and after < threshold
         return Strikes(0 if helped else self.count + 1, after, self.compactions + 1)
 
