@@ -19,10 +19,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import _repository  # noqa: F401
 from _table import report
 from clew.redact import CATALOG, redact, redact_messages
 from clew.redact.by_context import CONTEXTS
-from clew.redact.examples import cases_in, example_secret, text_before
+from tests.support.secret_examples import cases_in, example_secret, text_before
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "tests" / "redact"

@@ -30,7 +30,7 @@ WHOLE = {
     "insights": "insights --since 2026-01-01 --until 2026-12-31",
     "plugins list": "plugins list",
     "plugins show": "plugins show compressor",
-    "config show": "config show",
+    "config show": "config show compression",
     "keys list": "keys list",
 }
 """Commands over the conversations of `conftest`: every value is compared."""

@@ -100,10 +100,16 @@ async def history_of(wire: Wire, client: Any) -> list[Any]:
     return history
 
 
+_MADE: dict[str, list[Any]] = {}
+
+
 async def made_history(dialect: str) -> list[Any]:
-    wire = WIRES[dialect]
-    async with Upstream(*answers(ROUNDS)) as upstream, wire.client(upstream.base_url) as client:
-        return await history_of(wire, client)
+    """A copy of a conversation that is made once for each dialect: OpenAI's SDK takes seconds to send it."""
+    if dialect not in _MADE:
+        wire = WIRES[dialect]
+        async with Upstream(*answers(ROUNDS)) as upstream, wire.client(upstream.base_url) as client:
+            _MADE[dialect] = await history_of(wire, client)
+    return copy.deepcopy(_MADE[dialect])
 
 
 def as_dicts(value: Any) -> Any:

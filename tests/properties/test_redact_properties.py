@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.redact import CATALOG, redact, redact_arguments, redact_messages, redact_text
-from clew.redact.examples import cases_in, example_secret, text_before
+from tests.support.secret_examples import cases_in, example_secret, text_before
 
 CORPUS = Path(__file__).resolve().parents[1] / "redact"
 TRICKY = [

@@ -8,8 +8,8 @@ from pathlib import Path
 from clew.redact import CATALOG, SecretKind, redact
 from clew.redact.by_context import CONTEXTS
 from clew.redact.by_shape import RUN
-from clew.redact.examples import CorpusCase, cases_in, example_secret, text_before
 from tests.support.cases import every_case
+from tests.support.secret_examples import CorpusCase, cases_in, example_secret, text_before
 
 HERE = Path(__file__).parent
 TRUE = cases_in(HERE / "secrets.txt")

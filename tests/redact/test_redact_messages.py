@@ -8,9 +8,9 @@ from typing import Any
 
 from clew.messages import Message
 from clew.redact import CATALOG, redact_arguments, redact_messages
-from clew.redact.examples import example_secret
 from clew.testing import user
 from tests.support.cases import every_case
+from tests.support.secret_examples import example_secret
 
 TOKEN = example_secret(next(kind for kind in CATALOG if kind.name == "github-token"))
 HIDDEN = "[REDACTED:github-token]"

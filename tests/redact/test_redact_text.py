@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.redact import CATALOG, SecretFinding, redact, redact_text
-from clew.redact.examples import example_secret
+from tests.support.secret_examples import example_secret
 
 TOKEN = example_secret(next(kind for kind in CATALOG if kind.name == "github-token"))
 MEGABYTES_10 = 10_000_000

@@ -314,7 +314,6 @@ _GAP = (
 )
 _BASE64 = rb"[A-Za-z0-9+/]"
 _BODY = lazy_pattern(rb"%b{40,80}(?:%b%b{40,80})*(?:%b%b{1,80})?={0,2}" % (_BASE64, _GAP, _BASE64, _GAP, _BASE64))
-_BODY_LINE = lazy_pattern(rb"%b+={0,2}(?=%b|\s*\Z|\\{0,4}[\"'nr\s])" % (_BASE64, _GAP))
 _LINE_BEFORE = lazy_pattern(rb"(?:\A|[\s\"'`>|+])(%b{4,80})%b\Z" % (_BASE64, _GAP))
 _END_AFTER = lazy_pattern(rb"(?:%b|[\s\"'\\nr+]){0,4}-----END ([A-Z0-9 ]{0,40})-----" % _GAP)
 _BEGIN_BEFORE = lazy_pattern(

@@ -45,6 +45,11 @@ class CanonicalUsage:
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.output_tokens
 
+    def as_json(self) -> dict[str, int]:
+        """The counts by name, with the whole prompt first."""
+        names = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+        return {"prompt_tokens": self.prompt_tokens, **{name: getattr(self, name) for name in names}}
+
     def __add__(self, other: CanonicalUsage) -> CanonicalUsage:
         if not isinstance(other, CanonicalUsage):
             return NotImplemented

@@ -73,7 +73,7 @@ class ExchangeRecorder(AgentObserver):
     def on_reply(self, reply: Reply) -> None:
         used = reply.usage or CanonicalUsage()
         self.usage += used
-        self.emit("reply", model=reply.model, finish=reply.finish, usage=_usage_json(used))
+        self.emit("reply", model=reply.model, finish=reply.finish, usage=used.as_json())
 
     def on_event(self, event: Event) -> None:
         """For `clew.events`."""
@@ -128,21 +128,10 @@ def exchange_json(exchange: Answer, session: str, recorder: ExchangeRecorder) ->
         "finish": exchange.reply.finish,
         "rounds": exchange.rounds,
         "is_cut": exchange.hit_round_limit,
-        "usage": _usage_json(recorder.usage),
+        "usage": recorder.usage.as_json(),
         "cost": None if totals.unpriced else totals.cost_micros / _MICROS,
         "tools": recorder.tools,
         "refused": recorder.refusals,
         "compactions": recorder.compactions,
         "warnings": recorder.warnings,
-    }
-
-
-def _usage_json(used: CanonicalUsage) -> dict[str, int]:
-    return {
-        "prompt_tokens": used.prompt_tokens,
-        "input_tokens": used.input_tokens,
-        "cache_read_tokens": used.cache_read_tokens,
-        "cache_write_tokens": used.cache_write_tokens,
-        "output_tokens": used.output_tokens,
-        "reasoning_tokens": used.reasoning_tokens,
     }

@@ -96,15 +96,9 @@ class Insights:
 
 def usage_json(total: UsageTotal) -> dict[str, Any]:
     """Calls added up, for programs; `cost_usd` is that of the calls whose price is known, None if none has one."""
-    used = total.usage
     return {
         "calls": total.calls,
-        "prompt_tokens": used.prompt_tokens,
-        "input_tokens": used.input_tokens,
-        "cache_read_tokens": used.cache_read_tokens,
-        "cache_write_tokens": used.cache_write_tokens,
-        "output_tokens": used.output_tokens,
-        "reasoning_tokens": used.reasoning_tokens,
+        **total.usage.as_json(),
         "cost_usd": cost_usd(total.cost_micros, total.calls, total.calls_of_unknown_cost),
         "calls_of_unknown_cost": total.calls_of_unknown_cost,
         "cache_hits": total.cache_hits,
