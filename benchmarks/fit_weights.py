@@ -42,7 +42,7 @@ PROCESSES = 2
 STEPS = {"term": 0.2, "kind": 0.25, "candidate": 0.3}
 FACTOR = 1.5
 """The step of a bonus: it is multiplied or divided."""
-NEUTRAL = {"repeated": 1.0}
+NEUTRAL = {"repeated": 1.0, "whole": 1.0}
 """What a bonus is without the feature, if not 0."""
 EXAM_SHARE = 0.5
 """Of the objective; the rest is for facts."""

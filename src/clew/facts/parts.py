@@ -89,7 +89,7 @@ def output_parts(text: str) -> list[Part]:
 
 def file_parts(text: str, path: str) -> list[Part]:
     """The parts of a file that was read: a document as prose, anything else as code."""
-    lines = without_gutter(strip_colours(result_text(text)).split("\n"))
+    lines = without_gutter(strip_colours(result_text(text)).split("\n"), of_file=True)
     text = "\n".join(line for line in lines if not _TAG_LINE.fullmatch(line))
     if is_document(path):
         return prose_parts(text)

@@ -17,6 +17,7 @@ COLOUR = lazy_pattern(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)?
 _SENTENCE_END = lazy_pattern(r"(?<=[^\s.].[.!?])[\"'`)\]*]*\s+(?=[^\sa-z)\]])|(?<=[。！？])")
 _BULLET = lazy_pattern(r"\s*(?:[-*•+]|\d{1,3}[.)])\s+")
 _GUTTER = lazy_pattern(r"\s*\d+(?:→|\t|[:|-] ?)")
+_FILE_GUTTER = lazy_pattern(r"\s*\d+(?:→|\t|[:|-] ?|  )")
 _TERM = lazy_pattern(r"[\w./:@#%+~$\\*=-]{2,}")
 _WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _INNER = lazy_pattern(r"[\w-]+\.[a-z]{1,5}\b|\w+")
@@ -151,12 +152,13 @@ def clip_piece(piece: str) -> str:
     return piece if len(piece) <= LONGEST_PIECE_CHARS else shorten(piece, LONGEST_PIECE_CHARS)
 
 
-def without_gutter(lines: list[str]) -> list[str]:
-    """The lines without line numbers, where most of them have one."""
+def without_gutter(lines: list[str], *, of_file: bool = False) -> list[str]:
+    """The lines without line numbers, where most of them have one. In a file, two blanks may be behind the number."""
+    gutter = _FILE_GUTTER if of_file else _GUTTER
     sample = [line for line in lines[:40] if line.strip()]
-    if len(sample) < 2 or sum(1 for line in sample if _GUTTER.match(line)) < 0.7 * len(sample):
+    if len(sample) < 2 or sum(1 for line in sample if gutter.match(line)) < 0.7 * len(sample):
         return lines
-    return [line[found.end() :] if (found := _GUTTER.match(line)) else line for line in lines]
+    return [line[found.end() :] if (found := gutter.match(line)) else line for line in lines]
 
 
 class Terms:

@@ -193,13 +193,16 @@ class Draft:
         times = Counter(exchange.request for exchange in self.record.exchanges)
         newest = list(enumerate(self.record.exchanges))[-_MOST_REQUESTS:]
         for index, exchange in newest:
-            if exchange.request and self._may_quote(exchange.number) and not self._is_task(exchange):
-                numbers = (exchange.number,)
-                candidate = self._entry(Kind.REQUEST, request_text(exchange), numbers, value.COMPLETED, index)
-                if exchange.number in self._listed:
-                    continue
-                if times[exchange.request] > 1:
-                    candidate.features = ("repeated",)
+            if not exchange.request or not self._may_quote(exchange.number) or self._is_task(exchange):
+                continue
+            if exchange.number in self._listed:
+                continue
+            repeated = ("repeated",) if times[exchange.request] > 1 else ()
+            short, whole = request_text(exchange, _HEAD_CHARS), request_text(exchange)
+            for text in dict.fromkeys((short, whole)):
+                candidate = self._entry(Kind.REQUEST, text, (exchange.number,), value.COMPLETED, index)
+                # The beginning of a request is proposed first, then more of it.
+                candidate.features = repeated if text == short else (*repeated, "whole")
                 yield candidate
 
     def _rules(self) -> Iterator[Candidate]:
@@ -261,7 +264,8 @@ class Draft:
             if candidate.group is not None:
                 groups.setdefault(candidate.group.exchange, {}).setdefault(candidate.group, []).append(candidate)
             elif candidate.kind is Kind.REQUEST:
-                asked[candidate.at] = candidate
+                known = asked.get(candidate.at)
+                asked[candidate.at] = candidate if known is None or "whole" in candidate.features else known
             elif candidate.kind is Kind.PREVIOUS:
                 previous.setdefault(candidate.section, []).append(candidate)
             else:

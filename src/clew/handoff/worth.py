@@ -129,8 +129,8 @@ class Worth:
         if bonus and candidate.kind in (Kind.REQUEST, Kind.FILE, Kind.FAILURE) and candidate.numbers:
             back = (self._end - candidate.numbers[-1]) / max(1, self._end)
             bonus *= 1.0 - self._weights["bonus"]["fade"] * back
-            if "repeated" in candidate.features:
-                bonus *= self._weights["bonus"]["repeated"]
+            for name in candidate.features:
+                bonus *= self._weights["bonus"].get(name, 1.0)
         return bonus if self._focus.isdisjoint(candidate.terms) else bonus + self.bonus("focus")
 
     def bonus(self, name: str) -> float:
