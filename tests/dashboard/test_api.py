@@ -255,6 +255,7 @@ async def test_the_parts_of_the_window_add_up_and_the_hint_names_what_takes_most
     assert told["free"] == 60_000 - last
     assert told["tools"][0]["name"] in told["hint"]
     assert told["largest"][0]["tokens"] >= told["largest"][1]["tokens"]
+    assert 0 < told["next_message"]["warm_usd"] < told["next_message"]["cold_usd"]
 
 
 async def test_right_after_a_compaction_the_meter_shows_the_new_view(

@@ -191,14 +191,13 @@ async def context_page(catalog: SessionCatalog, overview: ConversationOverview) 
         "tools": [_plain_part(part, part.name) for part in content.tools[:_MAX_TOOLS]],
         "largest": largest,
         "hint": context_hint(content),
-        "next_message": _next_message(content.tokens, overview, details.last_call),
+        "next_message": _next_message(content.tokens, overview),
     }
 
 
-def _next_message(tokens: int, overview: ConversationOverview, last_call: RecordedCall | None) -> dict[str, Any] | None:
+def _next_message(tokens: int, overview: ConversationOverview) -> dict[str, Any] | None:
     """What the prompt of the next message costs while the provider has it cached, and once it has not."""
-    model = overview.model or (last_call.model if last_call else "")
-    cost = next_message_cost(tokens, model, last_call.provider if last_call else None) if model else None
+    cost = next_message_cost(tokens, overview.model, None) if overview.model else None
     return None if cost is None else {"warm_usd": cost.warm, "cold_usd": cost.cold}
 
 

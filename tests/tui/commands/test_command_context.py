@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -154,3 +155,13 @@ async def test_wherever_the_handoff_stands_it_is_the_summary(chat: Any, rounds: 
     await chat.type("/compress --apply")
     filling = await filled(chat)
     assert sizes(filling)["summary"] == handoff
+
+
+async def test_the_next_prompt_has_its_price_while_the_cache_is_warm_and_after(chat: Any) -> None:
+    shown = await chat.type("/context")
+    assert "next prompt" not in shown  # the model has no price
+    conversation = await chat.runtime.conversation(chat.state.session)
+    conversation.set_model(replace(conversation.model, target=replace(conversation.target, model="claude-sonnet-4-5")))
+    assert "no provider has it in its cache" in " ".join((await chat.type("/context")).split())
+    conversation.note_sent()
+    assert "from the provider's cache for another 4 min 5" in " ".join((await chat.type("/context")).split())
