@@ -225,7 +225,8 @@ def test_where_nothing_can_be_folded_a_huge_result_is_pruned_all_the_same() -> N
     assert not engine.has_content_to_compress(messages)
     done = compress(engine, messages)
     assert (done.changed, done.summary) == (True, None)
-    assert done.tokens_after < 0.2 * engine.threshold_tokens
+    # The model is about to read it: it may use what is free, up to half of the threshold.
+    assert 0.4 * engine.threshold_tokens < done.tokens_after <= 0.5 * engine.threshold_tokens
     assert [str(fate) for fate in done.fates] == ["kept", "kept", "kept", "pruned"]
     assert not compress(engine, done.messages).changed
 

@@ -1,4 +1,4 @@
-# ruff: noqa: T201 (a program of its own)
+# ruff: noqa: E402, T201 (a program of its own, which finds the helpers of the tests)
 """Random agents on random wires through a real gateway, with everything at once that a client or an operator may do.
 
     python tests/fuzz/gateway_fuzz.py --seconds 600 --seed 7
@@ -28,7 +28,9 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from clew.testing.gateway_clients import CLIENTS, GatewayClient, events_of
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
 
 from clew.engines.lossless.nodes import ids_in_map
 from clew.errors import InUse
@@ -38,6 +40,7 @@ from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import HangUp, ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 from clew.testing.upstream_cache import listed_messages
 from clew.testing.upstream_rules import UpstreamRules
+from tests.support.gateway_clients import CLIENTS, GatewayClient, events_of
 
 WINDOW = 6_000
 QUESTION = re.compile(r"\[q-\d+\]")

@@ -48,6 +48,7 @@ _LEAST_MARGIN = 256
 """Tokens that our count of a prompt may be too low by."""
 _LEAST_OUTPUT = 1_024
 """Where less room is left, the client's own figure is sent: the upstream's refusal makes the conversation smaller."""
+_WAITS = "a conversation of %d tokens in a window of %d is not folded before %.0f%% of it: %s"
 _Value = TypeVar("_Value")
 _log = logging.getLogger("clew.gateway")
 
@@ -203,13 +204,14 @@ class RequestFitting:
         options = TurnOptions(tools=request.tools, prompt=request.prompt)
         exchange.recovery = Recovery(conversation, options, request.max_output)
         tokens, window = conversation.measure(options), conversation.window.tokens
-        if len(conversation.messages) < FEWEST_MESSAGES:
+        if len(conversation.messages) < FEWEST_MESSAGES and tokens < window:
             return
         is_due = conversation.is_due(tokens)
         is_by_model = self._handoffs.is_by_model(exchange, conversation)
         must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
         turns = sum(message["role"] == "assistant" for message in conversation.messages)
         if is_due and not must and not pays_back(tokens, turns, request.model, conversation.target.served_by):
+            _log.info(_WAITS, tokens, window, 100 * MUST_FOLD, "at the prices of its model a fold does not pay yet")
             return
         if not is_by_model:
             if conversation.preparer.task is not None and conversation.preparer.asks_model:
@@ -223,6 +225,8 @@ class RequestFitting:
             is_used = ready is not None and await conversation.use_prepared(ready, tokens)
             if must and not is_used:
                 await conversation.compact_at_once(tokens)
+            elif not is_used:
+                _log.info(_WAITS, tokens, window, 100 * MUST_FOLD, "its model is still writing the handoff")
 
     async def _fold_early(
         self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation, tokens: int

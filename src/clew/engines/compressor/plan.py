@@ -172,6 +172,10 @@ def plan_compaction(
         staying = _staying(settings, history, cut, tail)
     if is_needed and not cut.folded and settings.budgets.total is not None:
         staying = _filled_up(settings, history, staying, settings.budgets.total)
+    summary = _summary_budget(settings, history, cut, sizes, staying)
+    if is_needed and settings.budgets.total is None:
+        room = settings.budgets.threshold // 2 - (before - read.tokens) - summary
+        staying = _with_newest_results(settings, history, staying, room)
     return CompactionPlan(
         source=read.source,
         repaired=read.repaired,
@@ -181,7 +185,7 @@ def plan_compaction(
         staying=staying,
         tokens_before=before,
         tokens_beside=before - read.tokens,
-        summary_budget=_summary_budget(settings, history, cut, sizes, staying),
+        summary_budget=summary,
         is_over=is_over,
         largest=settings.budgets.threshold // 2,
         has_short_frame=settings.has_short_frame,
@@ -406,6 +410,24 @@ def _filled_up(
     cut = [at for at, message in staying.items() if message is not messages[at] and message["role"] in _SPEAKERS]
     newest = newest_visible(messages)
     for at in sorted(cut, key=lambda at: (at not in newest, messages[at]["role"] != "user", -at)):
+        size = count(filled[at])
+        longer = cut_to_tokens(messages[at], history.references[at], size + room, count, sought_before(messages, at))
+        if size < (whole := count(longer)) <= size + room:
+            filled[at] = longer
+            room -= whole - size
+    return filled
+
+
+def _with_newest_results(
+    settings: PlanSettings, history: NumberedHistory, staying: Mapping[int, Message], most: int
+) -> Mapping[int, Message]:
+    """What stays, with longer ends of the results that the model is about to read, while all of it has at most so many
+    tokens: what is free of the window is theirs."""
+    messages, count = history.messages, settings.sizes.message
+    room, filled = most - settings.sizes.total(list(staying.values())), dict(staying)
+    for at in reversed(_last_group(messages)):
+        if messages[at]["role"] != "tool" or at not in filled or filled[at] is messages[at]:
+            continue
         size = count(filled[at])
         longer = cut_to_tokens(messages[at], history.references[at], size + room, count, sought_before(messages, at))
         if size < (whole := count(longer)) <= size + room:
