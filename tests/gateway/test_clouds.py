@@ -28,7 +28,7 @@ LONG = "many words of a question that goes on " * 80
 BEDROCK_MODEL = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
 ARN = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc123"
 AWS = {"AWS_ACCESS_KEY_ID": "FAKEKEYID", "AWS_SECRET_ACCESS_KEY": "fake-secret", "AWS_REGION": "us-west-2"}
-SIGNS = {"aws_access_key": "FAKEKEYID", "aws_secret_key": "fake-secret", "aws_region": "us-west-2"}
+SIGNS: dict[str, Any] = {"aws_access_key": "FAKEKEYID", "aws_secret_key": "fake-secret", "aws_region": "us-west-2"}
 
 
 def small(model: str) -> dict[str, str]:

@@ -126,7 +126,7 @@ CLIENT_SETUPS = (
         "the shell, with COPILOT_PROVIDER_API_KEY",
         "export COPILOT_PROVIDER_BASE_URL=$address/v1 COPILOT_MODEL=$model\n"
         "export COPILOT_PROVIDER_MAX_PROMPT_TOKENS=1000000",
-        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS is far above the model's window: it counts the history that it holds itself",
+        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS is far above the model's window: it counts the history that it holds",
         programs=("copilot", "@github/copilot"),
         base_variables=("COPILOT_PROVIDER_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE"),
     ),
