@@ -372,11 +372,11 @@ class QuestionContract:
             assert {listed.seq, *listed.copies} == {0, 1, 2, 3}
 
     async def test_words_of_the_projects_own_path_do_not_count(self, store_url: str) -> None:
-        said = "We talked at length about many things, and then it was agreed: the walrus may carry 48 at most."
+        said = "We talked at length about many other things. " * 60 + "Then it was agreed: walrus, at most 48 to carry."
         async with open_store(store_url) as store:
             await store.start_session(NewSession(id="s"))
-            await store.append("s", [user(f"{said} {said}")])
-            paths = [f"/home/ann/walrus/src/part{n}.py: carry = {n}; see /home/ann/walrus/doc{n}.md" for n in range(12)]
+            await store.append("s", [tool("said", said)])
+            paths = [f"/home/ann/walrus/part{n}.py: carry {n}" for n in range(12)]
             await store.append("s", [tool(str(n), text) for n, text in enumerate(paths)])
             assert (await found(store, "walrus carry"))[0] == 0
             assert len(await found(store, "walrus")) == 13
