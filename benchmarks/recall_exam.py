@@ -5,8 +5,8 @@
 FOLDER has `questions.json` (by session: question, must_have parts of the answer, and the messages where it stands) and
 `sessions/NAME.json.gz`. Each question is asked in its own words. "Visible" is the mean mark of the first page: a part
 of an answer counts whole from 85% of its key strings on and half from 60%, names and values three times as much as
-plain words. "In five" are the questions of which one of the first five hits is a message of the answer; a call and its result
-are one hit. The questions name things that only the whole session says; no page shows all of them.
+plain words. "In five" are the questions of which one of the first five hits is a message of the answer; a call and its
+result are one hit. The questions name things that only the whole session says; no page shows all of them.
 """
 
 from __future__ import annotations

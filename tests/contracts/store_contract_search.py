@@ -343,6 +343,44 @@ class QuestionContract:
             assert (await found(store, "Who teaches swimming?"))[0] == len(_SMALL_TALK) + 1
             assert (await found(store, "What are Odile's lessons?"))[0] == len(_SMALL_TALK) + 1
 
+    async def test_a_short_text_is_whole_and_a_long_one_has_excerpts_that_cut_no_value(self, store_url: str) -> None:
+        address = "https://example.com/heron/" + "a/" * 80
+        noise = "nothing of note was seen on this day\n" * 60
+        long = f"{noise}The heron nests at {address} in spring.\n{noise}Its ferry leaves at 07:41:09 sharp.\n{noise}"
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user(long), assistant("A heron and a ferry.")])
+            sizes = SnippetSizes(900, whole=1_500, excerpts=3)
+            hits = (await store.search("heron ferry", snippet_chars=sizes)).hits
+            by_number = {hit.seq: hit for hit in hits}
+            assert by_number[1].snippet.text == "A heron and a ferry." and by_number[1].snippet.is_end
+            shown = [it.text for it in by_number[0].excerpts]
+            assert len(shown) > 1 and by_number[0].chars == len(long)
+            assert any(address in text for text in shown) and any("07:41:09 sharp." in text for text in shown)
+            for it in by_number[0].excerpts:
+                assert long[it.start : it.start + len(it.text)] == it.text
+
+    async def test_messages_that_are_nearly_the_same_are_one_hit_with_their_numbers(self, store_url: str) -> None:
+        listing = "\n".join(f"src/part_{n}.py walrus" for n in range(40))
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [tool(str(n), listing) for n in range(4)])
+            await store.append("s", [user("Where is the walrus?")])
+            hits = (await store.search("walrus")).hits
+            assert sorted((hit.seq, *hit.copies) for hit in hits if hit.role == "user") == [(4,)]
+            (listed,) = [hit for hit in hits if hit.role == "tool"]
+            assert {listed.seq, *listed.copies} == {0, 1, 2, 3}
+
+    async def test_words_of_the_projects_own_path_do_not_count(self, store_url: str) -> None:
+        said = "We talked at length about many other things. " * 60 + "Then it was agreed: walrus, at most 48 to carry."
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [tool("said", said)])
+            paths = [f"/home/ann/walrus/part{n}.py: carry {n}" for n in range(12)]
+            await store.append("s", [tool(str(n), text) for n, text in enumerate(paths)])
+            assert (await found(store, "walrus carry"))[0] == 0
+            assert len(await found(store, "walrus")) == 13
+
     async def test_one_passage_does_not_fill_the_page(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await store.start_session(NewSession(id="s"))

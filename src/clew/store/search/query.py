@@ -111,6 +111,11 @@ class ParsedQuery:
     names: tuple[str, ...] = ()
     """Words that are written like names, in the order in which they stand."""
 
+    @property
+    def has_plain_words(self) -> bool:
+        """Whether it has several words, and no path or other name of several parts."""
+        return len(self.terms) > 1 and all(term.kind == "word" for term in self.terms)
+
 
 def parse_query(text: str, today: int | None = None) -> ParsedQuery:
     """The terms of a query; none where it has no letter and no digit. `today` is the day on which it is asked."""

@@ -27,6 +27,10 @@ _LONGEST_VALUE = 300
 """A run without a space, such as an address, is not broken where it is at most so long."""
 _FIRST_PART, _LATER_PART = 66, 17
 """Of three excerpts, in percent of their characters."""
+_folders = re.compile(r"(?<![\w./~-])/(?:[\w.@-]+/)+")
+_PATHS_READ = 1_500
+"""Of each text, in characters: paths stand in calls and at the beginning of results."""
+_FEWEST_PATHS, _SHARE_OF_PATHS = 8, 0.6
 _LEAST_EXCERPT = 0.25
 _SHOWN_ALREADY = 0.3
 """A further excerpt has at least this share of the weight of the first; a term that was shown counts this much."""
@@ -169,6 +173,19 @@ def cut_excerpts(
             weights[number] *= _SHOWN_ALREADY
         marked = [(match, number) for match, number in marked if not start <= match.start < stop]
     return cut or [cut_snippet(text, (), chars, doc)]
+
+
+def project_folder(texts: Sequence[str]) -> str:
+    """The folder in which most absolute paths of some texts are, the deepest; empty where they share none."""
+    counts: Counter[str] = Counter()
+    paths = 0
+    for text in texts:
+        for path in _folders.findall(text, 0, _PATHS_READ):
+            paths += 1
+            parts = path.split("/")
+            counts.update("/".join(parts[:depth]) for depth in range(3, len(parts)))
+    most = [folder for folder, count in counts.items() if count >= max(_FEWEST_PATHS, _SHARE_OF_PATHS * paths)]
+    return max(most, key=len, default="")
 
 
 def excerpts_around(text: str, words: str, chars: int, most: int, *, only_found: bool = False) -> list[range]:

@@ -39,6 +39,7 @@ from clew.store.search.ranking import (
     TextScore,
     cut_excerpts,
     cut_snippet,
+    project_folder,
     score_days,
     score_text,
 )
@@ -162,8 +163,10 @@ def search_readable_rows(
 def _read_and_score(found: FoundCandidates) -> Steps[list[RankedDocument]]:
     """Documents with their texts and scores, the best first, each row once."""
     of_rows: dict[tuple[str, int], list[RankedDocument]] = {}
-    for number, doc in (yield from _read(found.docs, found.filters)):
-        scored = _scored(doc, found.query, found.rarities)
+    read = yield from _read(found.docs, found.filters)
+    folder = project_folder([doc.text for _, doc in read]) if found.query.has_plain_words else ""
+    for number, doc in read:
+        scored = _scored(doc, found.query, found.rarities, folder)
         if scored.score > 0:
             key = (doc.origin.kind, doc.origin.ref)
             of_rows.setdefault(key, []).append(RankedDocument(doc, scored, scored.score, number))
@@ -208,9 +211,13 @@ def _read(docs: Sequence[int], filters: SearchFilters) -> Steps[list[tuple[int, 
     return read
 
 
-def _scored(doc: SearchDocument, parsed: ParsedQuery, rarities: Mapping[QueryTerm, float]) -> TextScore:
+def _scored(
+    doc: SearchDocument, parsed: ParsedQuery, rarities: Mapping[QueryTerm, float], folder: str = ""
+) -> TextScore:
     is_turn = doc.origin.kind == "message" and doc.origin.role in ("user", "assistant")
-    scored = score_text(doc.text, parsed, rarities, USUAL_TURN_CHARS if is_turn else USUAL_CHARS)
+    # A word of the project's own path stands in every message with a path.
+    text = doc.text.replace(folder, " " * len(folder)) if folder else doc.text
+    scored = score_text(text, parsed, rarities, USUAL_TURN_CHARS if is_turn else USUAL_CHARS)
     of_days = score_days(doc.origin.at, parsed.days) if doc.origin.kind == "message" else 0.0
     return TextScore(scored.score + of_days, scored.found) if of_days else scored
 
