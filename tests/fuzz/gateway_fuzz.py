@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from clew.testing.gateway_clients import CLIENTS, GatewayClient, events_of
 
 from clew.engines.lossless.nodes import ids_in_map
 from clew.errors import InUse
@@ -38,6 +37,7 @@ from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import HangUp, ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 from clew.testing.upstream_cache import listed_messages
 from clew.testing.upstream_rules import UpstreamRules
+from tests.support.gateway_clients import CLIENTS, GatewayClient, events_of
 
 WINDOW = 6_000
 QUESTION = re.compile(r"\[q-\d+\]")
