@@ -67,5 +67,6 @@ def _report(failures: list[Exception], cases: int) -> None:
 
 
 def _values(case: Any, count: int) -> tuple[Any, ...]:
-    values = getattr(case, "values", None) if type(case).__name__ == "ParameterSet" else case
-    return (values,) if count == 1 and values is case else tuple(values)
+    if type(case).__name__ == "ParameterSet":  # made by pytest.param
+        return tuple(case.values)
+    return (case,) if count == 1 else tuple(case)
