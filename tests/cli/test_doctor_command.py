@@ -149,7 +149,7 @@ def test_a_damaged_page_is_one_error_that_names_the_remedy_at_every_door(
     code, out, err = kept.run("doctor")
     assert (code, err) == (1, "")
     assert "rows      not certain" in out
-    assert "put a copy of the database back" in " ".join(out.split())
+    assert "restore a backup of the database" in " ".join(out.split())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are a matter of POSIX")
@@ -241,7 +241,7 @@ def test_a_store_that_cannot_be_written_is_read_and_doctor_says_why(kept: Kept) 
         code, problems, _ = wrong(kept)
         assert code == 1 and any("cannot be written" in each for each in problems["files"])
         assert set(problems) == {"files"}
-        assert "nothing new can be kept" in " ".join(kept.run("doctor", "--repair")[1].split())
+        assert "nothing can be added" in " ".join(kept.run("doctor", "--repair")[1].split())
         assert kept.json("sessions", "list")["sessions"]
         assert kept.json("search", "late")["hits"] > 0
         assert kept.run("sessions", "show", "clock-2")[0] == 0

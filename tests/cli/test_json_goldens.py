@@ -40,6 +40,7 @@ SHAPES = {
     "context": f"context {EXAMPLE}",
     "import": f"import {EXAMPLE} --dry-run",
     "search": "search clock",
+    "open": "open clock-1 m2",
     "doctor": "doctor",
     "models list": "models list",
     "version": "version",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import pytest
 
-Test = TypeVar("Test", bound=Callable[..., Any])
+Test: TypeAlias = Callable[..., Any]
 
 
 def every_case(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Test], Test]:
@@ -47,9 +47,9 @@ def every_case(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Te
 
         signature = inspect.signature(test)
         left = [each for name, each in signature.parameters.items() if name not in fields]
-        chosen: Any = run_async if inspect.iscoroutinefunction(test) else run
-        chosen.__signature__ = signature.replace(parameters=left)
-        return chosen  # type: ignore[no-any-return]
+        chosen: Test = run_async if inspect.iscoroutinefunction(test) else run
+        chosen.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+        return chosen
 
     return decorate
 
@@ -67,5 +67,6 @@ def _report(failures: list[Exception], cases: int) -> None:
 
 
 def _values(case: Any, count: int) -> tuple[Any, ...]:
-    values = getattr(case, "values", None) if type(case).__name__ == "ParameterSet" else case
-    return (values,) if count == 1 and values is case else tuple(values)
+    if type(case).__name__ == "ParameterSet":  # made by pytest.param
+        return tuple(case.values)
+    return (case,) if count == 1 else tuple(case)
