@@ -7,7 +7,7 @@ is the engine's decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +30,7 @@ from clew.engines import (
     repair_warnings,
 )
 from clew.errors import InvalidArgument
+from clew.lazy import dataclass
 from clew.messages import ParsedConversation, read_conversation, repair
 from clew.tokens import counter_for, window_of
 

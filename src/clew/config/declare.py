@@ -10,12 +10,13 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, get_args, get_type_hints
 
 from clew.errors import ConfigProblem, InvalidConfig
+from clew.lazy import dataclass
 
 SettingValue: TypeAlias = bool | int | float | str | None
 

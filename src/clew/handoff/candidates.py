@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple
@@ -30,6 +30,7 @@ from clew.facts.speech import DECISION, INTENT, RULE, is_governing, person_text
 from clew.facts.text import CUT, TermKind, Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
 from clew.handoff.wrapping import SHORTENED
+from clew.lazy import dataclass
 from clew.messages import Message, text_of
 
 ReadMessage = Callable[[int], Message]

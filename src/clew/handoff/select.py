@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
+
+from clew.lazy import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from clew.lazy import dataclass
 from clew.messages import Message, calls_of, reasoning_of, text_of
 
 PREFIX = """\

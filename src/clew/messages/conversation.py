@@ -7,11 +7,12 @@ written exactly as it was read. How one dialect encodes a message is in the modu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 from typing import Any
 
 from clew.errors import InvalidArgument
+from clew.lazy import dataclass
 from clew.messages import anthropic, gemini, openai_chat, responses
 from clew.messages.message import (
     DialectName,

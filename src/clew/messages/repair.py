@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Any, TypeAlias
 
 from clew.errors import InvalidArgument
+from clew.lazy import dataclass
 from clew.messages.message import (
     NO_RESULT,
     OLD_TOOL_ROLE,

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
-from clew.lazy import lazy_pattern
+from clew.lazy import dataclass, lazy_pattern
 from clew.redact.by_context import echoed_password
 from clew.redact.in_prose import (
     FOREIGN_ACCENTED_LABELS,

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress, repeat
 from operator import gt
 
-from clew.lazy import lazy_pattern
+from clew.lazy import dataclass, lazy_pattern
 from clew.redact.by_name import kind_of, name_starts_in
 from clew.redact.catalog import CATALOG
 from clew.redact.values import PLACEHOLDER_START, SecretFinding, looks_random, with_placeholders

@@ -7,8 +7,10 @@ family's own vocabulary on the text of `benchmarks/_texts.py`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
+
+from clew.lazy import dataclass
 
 _PROVIDER_PREFIX = re.compile(
     r"^(?:(?:us|eu|apac|ap|jp|au|ca|sa|global|us-gov)\.)?"
