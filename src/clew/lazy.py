@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -33,6 +34,12 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str]
 
 def _public(package: str) -> list[str]:
     return sorted(sys.modules[package].__all__)
+
+
+def read_beside(module_file: str, name: str) -> bytes:
+    """The content of a data file in the folder of a module. Without `pathlib`, which is slow to import."""
+    with open(f"{module_file.rpartition(os.sep)[0]}{os.sep}{name}", "rb") as file:  # noqa: PTH123
+        return file.read()
 
 
 class _LazyPattern:
@@ -99,7 +106,8 @@ def _first_init(cls: type) -> Callable[..., None]:
 
 def _generated_init(cls: Any) -> Callable[..., None]:
     is_frozen = cls.__dataclass_params__.frozen
-    positional, by_name, lines = ["self"], [], []
+    positional, lines = ["self"], list[str]()
+    by_name: list[str] = []
     known: dict[str, Any] = {"_absent": object(), "_set": object.__setattr__}
     for field in dataclasses.fields(cls):
         name = value = field.name

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.config import CompressionSettings
@@ -32,7 +31,7 @@ from clew.engines import (
 from clew.errors import InvalidArgument
 from clew.lazy import dataclass
 from clew.messages import ParsedConversation, read_conversation, repair
-from clew.tokens import counter_for, window_of
+from clew.tokens import counter_for
 
 if TYPE_CHECKING:
     from clew.handoff import Handoff, SummaryModel
@@ -77,6 +76,8 @@ class Compressed:
 
     def _repr_html_(self) -> str:
         """A bar each for before and after, for notebooks."""
+        from html import escape
+
         bars = "".join(
             f'<div style="background:{colour};height:12px;margin:2px 0;width:{_percent(tokens, self.tokens_before)}%" '
             f'title="{word}: {tokens:,} tokens"></div>'
@@ -263,6 +264,8 @@ class _Request:
         if target is not None:
             budgets = _budgets_for_target(target, beside, settings)
         else:
+            from clew.tokens import window_of  # the table of models; a target needs none
+
             budgets = budgets_for(window_of(model, configured=context_length).tokens, settings, output)
         return cls(model, settings, budgets, target, beside, conversation.dialect == "anthropic", output)
 

@@ -9,7 +9,6 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from pathlib import Path
 
 from clew.facts.text import TermKind
 from clew.handoff.candidates import (
@@ -22,6 +21,7 @@ from clew.handoff.candidates import (
     TermUse,
 )
 from clew.handoff.value import BLOCKED, COMPLETED, FILES, GOAL, RULES, TRIED
+from clew.lazy import read_beside
 
 _KIND_OF_HEADING = {
     RULES: Kind.RULE,
@@ -41,7 +41,7 @@ Weights = Mapping[str, Mapping[str, float]]
 
 
 def load_weights() -> Weights:
-    loaded: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("weights.json").read_text("utf-8"))
+    loaded: dict[str, dict[str, float]] = json.loads(read_beside(__file__, "weights.json"))
     return loaded
 
 

@@ -30,12 +30,11 @@ from urllib.parse import urlsplit
 
 from clew.errors import ClewError
 from clew.lazy import dataclass
-from clew.tokens.families import normalize_model_name, starts_with_name
+from clew.tokens.families import DEFAULT_WINDOW, normalize_model_name, starts_with_name
 from clew.tokens.window_table import KNOWN_MODELS, KnownModel
 
 WindowSource: TypeAlias = Literal["config", "stated", "endpoint", "table", "default"]
 
-DEFAULT_WINDOW = 128_000
 # "256K" read as 256,000, not as 262,144: a guess that is too large overflows again.
 LADDER = (256_000, 128_000, 64_000, 32_000, 16_000, 8_000)
 # Claude Code's way of asking for the long window of a model.
