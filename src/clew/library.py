@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from clew import tokens
 from clew.config import CompressionSettings
 from clew.engines import (
     Budgets,
@@ -31,7 +32,6 @@ from clew.engines import (
 from clew.errors import InvalidArgument
 from clew.lazy import dataclass
 from clew.messages import ParsedConversation, read_conversation, repair
-from clew.tokens import counter_for
 
 if TYPE_CHECKING:
     from clew.handoff import Handoff, SummaryModel
@@ -258,21 +258,19 @@ class _Request:
             raise InvalidArgument(
                 f"context_length={context_length} and target_tokens={target}: both say how short; give one of them"
             )
-        counter, settings = counter_for(model), settings or CompressionSettings()
+        counter, settings = tokens.counter_for(model), settings or CompressionSettings()
         beside = counter.tools(conversation.tools) + counter.request
         output = conversation.max_output if max_output is None else max_output
         if target is not None:
             budgets = _budgets_for_target(target, beside, settings)
         else:
-            from clew.tokens import window_of  # the table of models; a target needs none
-
-            budgets = budgets_for(window_of(model, configured=context_length).tokens, settings, output)
+            budgets = budgets_for(tokens.window_of(model, configured=context_length).tokens, settings, output)
         return cls(model, settings, budgets, target, beside, conversation.dialect == "anthropic", output)
 
     @property
     def window(self) -> int:
         """The window of the model that the conversation is for."""
-        return self.budgets.window if self.target is None else window_of(self.model).tokens
+        return self.budgets.window if self.target is None else tokens.window_of(self.model).tokens
 
     def engine(self, summarize: Any = None) -> ContextCompressor:
         return ContextCompressor(
@@ -371,7 +369,7 @@ def _missed_target(request: _Request, compaction: Compaction, engine: ContextCom
 def _summarize_with(summarizer: Callable[..., Any] | SummaryModel, model: str | None, window: int) -> Any:
     from clew.handoff import ModelSummarizer, summary_model_for
 
-    return ModelSummarizer([summary_model_for(summarizer, window)], counter_for(model).text)
+    return ModelSummarizer([summary_model_for(summarizer, window)], tokens.counter_for(model).text)
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
