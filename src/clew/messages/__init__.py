@@ -44,8 +44,7 @@ from clew.messages.plain import (
     plain_tools,
     request_fields,
 )
-from clew.messages.repair import Repaired, repair, replace_lone_surrogates
-from clew.messages.validity import is_valid_message
+from clew.messages.repair import Repaired, is_valid_message, repair, replace_lone_surrogates
 
 if TYPE_CHECKING:
     from clew.messages.fence import fenced, one_line, without_invisible
