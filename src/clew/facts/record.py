@@ -217,7 +217,7 @@ class Record:
         """Add a rule; one that takes back the newest rule about the same things replaces it."""
         replaced = self._replaced_by(rule) if replaces_rule(rule.text) else None
         if replaced is not None:
-            self.rules.remove(replaced)
+            self.rules = [one for one in self.rules if one is not replaced]
         self.rules.append(rule)
         if self._log is not None:
             self._log.add_rule(rule.text, rule.number, replaced.text if replaced else "")

@@ -29,7 +29,7 @@ from clew.facts.record import Action, Record
 from clew.facts.speech import DECISION, INTENT, RULE, is_governing, person_text
 from clew.facts.text import CUT, TermKind, Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
-from clew.handoff.wrapping import SHORTENED
+from clew.handoff.value import SHORTENED
 from clew.lazy import dataclass
 from clew.messages import Message, text_of
 

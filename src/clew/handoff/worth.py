@@ -9,6 +9,7 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
+from functools import cache
 
 from clew.facts.text import TermKind
 from clew.handoff.candidates import (
@@ -41,6 +42,7 @@ _TIMES, _MOST_TIMES = ("once", "twice", "few times", "several times", "many time
 Weights = Mapping[str, Mapping[str, float]]
 
 
+@cache
 def load_weights() -> Weights:
     loaded: dict[str, dict[str, float]] = json.loads(read_beside(__file__, "weights.json"))
     return loaded
