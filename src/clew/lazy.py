@@ -62,7 +62,7 @@ def lazy_pattern(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 _NO_PARAMS = SimpleNamespace(frozen=False)
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from dataclasses import dataclass as dataclass
 else:
 
     def dataclass(*, frozen=False, slots=False, eq=True, repr=True):
