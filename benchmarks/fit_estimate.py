@@ -19,7 +19,7 @@ from typing import Any
 
 from _table import report
 from _texts import texts
-from clew.tokens.tokenizer import features, vocabulary
+from clew.tokens.count import features, vocabulary
 from clew.tokens.weights import CLASSES, LEAD_SCALE, PAIR_SCALE
 
 WEIGHTS = Path(__file__).resolve().parents[1] / "src" / "clew" / "tokens" / "weights.py"

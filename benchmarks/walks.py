@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import re
 import sys
 import tempfile
@@ -33,7 +34,8 @@ from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.turn import Conversation, receive
 
 SOURCE = Path(clew.__file__).parent
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "walk.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE, EXAMPLE = ROOT / "docs" / "walk.md", ROOT / "examples" / "session.json"
 _MOST_FUNCTIONS = 3
 """Of each file, in the page."""
 _BLOCK = re.compile(r"(?P<title>\*\*.+?\*\*, )\d+ files:\n\n```\n.*?```", re.DOTALL)
@@ -86,9 +88,9 @@ async def _closing(provider: Provider) -> AsyncIterator[None]:
 
 async def compress(walk: Walk, folder: Path) -> None:
     del folder
-    history = synthetic_history(_HISTORY)
+    history = json.loads(EXAMPLE.read_text(encoding="utf-8"))["messages"]
     with walk.watched():
-        clew.compress(history, target_tokens=6_000)
+        clew.compress(history, target_tokens=10_000)
 
 
 async def a_turn(walk: Walk, folder: Path) -> None:

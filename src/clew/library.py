@@ -7,10 +7,10 @@ is the engine's decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, replace
-from html import escape
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from clew import tokens
 from clew.config import CompressionSettings
 from clew.engines import (
     Budgets,
@@ -31,8 +31,8 @@ from clew.engines import (
     repair_warnings,
 )
 from clew.errors import InvalidArgument
+from clew.lazy import dataclass
 from clew.messages import ParsedConversation, read_conversation, repair
-from clew.tokens import counter_for, window_of
 
 if TYPE_CHECKING:
     from clew.handoff import Handoff, SummaryModel
@@ -77,6 +77,8 @@ class Compressed:
 
     def _repr_html_(self) -> str:
         """A bar each for before and after, for notebooks."""
+        from html import escape
+
         bars = "".join(
             f'<div style="background:{colour};height:12px;margin:2px 0;width:{_percent(tokens, self.tokens_before)}%" '
             f'title="{word}: {tokens:,} tokens"></div>'
@@ -258,19 +260,19 @@ class _Request:
             raise InvalidArgument(
                 f"context_length={context_length} and target_tokens={target}: both say how short; give one of them"
             )
-        counter, settings = counter_for(model), settings or CompressionSettings()
+        counter, settings = tokens.counter_for(model), settings or CompressionSettings()
         beside = counter.tools(conversation.tools) + counter.request
         output = conversation.max_output if max_output is None else max_output
         if target is not None:
             budgets = _budgets_for_target(target, beside, settings)
         else:
-            budgets = budgets_for(window_of(model, configured=context_length).tokens, settings, output)
+            budgets = budgets_for(tokens.window_of(model, configured=context_length).tokens, settings, output)
         return cls(model, settings, budgets, target, beside, conversation.dialect == "anthropic", output)
 
     @property
     def window(self) -> int:
         """The window of the model that the conversation is for."""
-        return self.budgets.window if self.target is None else window_of(self.model).tokens
+        return self.budgets.window if self.target is None else tokens.window_of(self.model).tokens
 
     def engine(self, summarize: Any = None) -> ContextCompressor:
         return ContextCompressor(
@@ -369,7 +371,7 @@ def _missed_target(request: _Request, compaction: Compaction, engine: ContextCom
 def _summarize_with(summarizer: Callable[..., Any] | SummaryModel, model: str | None, window: int) -> Any:
     from clew.handoff import ModelSummarizer, summary_model_for
 
-    return ModelSummarizer([summary_model_for(summarizer, window)], counter_for(model).text)
+    return ModelSummarizer([summary_model_for(summarizer, window)], tokens.counter_for(model).text)
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:

@@ -11,7 +11,7 @@ from splintr import AnyTokenizer, Tokenizer
 
 from clew.errors import InvalidArgument, InvalidMessage
 from clew.tokens import ConversationSize, count_tokens, counter_for
-from clew.tokens.tokenizer import vocabulary
+from clew.tokens.count import vocabulary
 
 MODELS = st.sampled_from([None, "gpt-4", "claude-opus-4-5", "claude-opus-4-7", "gemini-3-pro", "nobody"])
 ANY_TEXT = st.text(st.characters(), max_size=200)

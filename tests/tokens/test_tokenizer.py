@@ -5,8 +5,8 @@ import random
 
 import pytest
 
+from clew.tokens.count import Estimator, features, vocabulary
 from clew.tokens.families import FAMILIES
-from clew.tokens.tokenizer import Estimator, features, vocabulary
 from clew.tokens.weights import CLASSES, LEAD_SCALE, LEAD_WEIGHTS, PAIR_SCALE, PAIR_WEIGHTS
 from tests.support.cases import every_case
 

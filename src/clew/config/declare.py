@@ -6,16 +6,18 @@ reads from the dataclasses.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from pathlib import Path
+from dataclasses import MISSING, field, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, TypeAlias, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args, get_type_hints
 
 from clew.errors import ConfigProblem, InvalidConfig
+from clew.lazy import dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SettingValue: TypeAlias = bool | int | float | str | None
 
@@ -213,7 +215,9 @@ def is_secret_key(key: str) -> bool:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant: similar as a whole, or with the same last part."""
     names = list(known)
-    alike = difflib.get_close_matches(word, names, n=1, cutoff=0.8)
+    from difflib import get_close_matches  # only an error needs it
+
+    alike = get_close_matches(word, names, n=1, cutoff=0.8)
     if alike:
         return alike[0]
     last = word.rpartition(".")[2]

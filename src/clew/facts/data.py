@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 from typing import Any
+
+from clew.lazy import read_beside
 
 
 def load_table(name: str) -> dict[str, Any]:
     """The content of a TOML file of this package."""
-    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
+    return tomllib.loads(read_beside(__file__, name).decode())

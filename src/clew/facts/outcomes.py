@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from clew.facts.data import load_table
 from clew.facts.text import flatten, result_text, strip_colours
 from clew.facts.tools import Verb
-from clew.lazy import lazy_pattern
+from clew.lazy import dataclass, lazy_pattern
 
 _START_CHARS, _END_CHARS = 1_500, 2_500
 # Tags that a harness puts around a result.
@@ -41,6 +40,12 @@ class Detector:
             if literal in text:
                 return list(self.pattern.finditer(text))
         return []
+
+    def found_in(self, text: str) -> bool:
+        for literal in self.literals:
+            if literal in text:
+                return self.pattern.search(text) is not None
+        return False
 
 
 _TABLE = load_table("outcomes.toml")
@@ -95,7 +100,7 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
     failed: bool | None = None
     if verb in ("READ", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "LOADED") and not is_error:
         # What a file or a page says of errors is not how the call ended.
-        failed = bool(FAILURES[0].matches(ends[:_OPENING_CHARS])) or None
+        failed = FAILURES[0].found_in(ends[:_OPENING_CHARS]) or None
         return Outcome(failed, None, _first_line(ends) if failed else "", "", (), lines)
     exit_code = _exit_code(ends)
     is_edit = verb in ("WROTE", "CHANGED")
@@ -112,7 +117,7 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
 
 def _says_failed(ends: str) -> bool:
     # The first row is about how a text begins.
-    return bool(FAILURES[0].matches(ends[:_OPENING_CHARS])) or any(row.matches(ends) for row in FAILURES[1:])
+    return FAILURES[0].found_in(ends[:_OPENING_CHARS]) or any(row.found_in(ends) for row in FAILURES[1:])
 
 
 def _exit_code(ends: str) -> int | None:

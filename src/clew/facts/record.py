@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from posixpath import basename
 from typing import TYPE_CHECKING, Self
 
@@ -38,7 +38,7 @@ from clew.facts.tools import (
     questions_in,
     read_call,
 )
-from clew.lazy import lazy_pattern
+from clew.lazy import dataclass, lazy_pattern
 from clew.messages import Message, ToolCall, calls_of, text_of
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class Record:
         """Add a rule; one that takes back the newest rule about the same things replaces it."""
         replaced = self._replaced_by(rule) if replaces_rule(rule.text) else None
         if replaced is not None:
-            self.rules.remove(replaced)
+            self.rules = [one for one in self.rules if one is not replaced]
         self.rules.append(rule)
         if self._log is not None:
             self._log.add_rule(rule.text, rule.number, replaced.text if replaced else "")

@@ -7,7 +7,7 @@ number, hash) in lower case. Nothing here knows what a message is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from enum import IntEnum
 from itertools import chain
 
@@ -50,6 +50,10 @@ class TermKind(IntEnum):
 
     WORD = 0
     EXACT = 1
+
+
+# Members of an enumeration are looked up slowly.
+_WORD, _EXACT = TermKind
 
 
 def strip_colours(text: str) -> str:
@@ -162,19 +166,24 @@ def without_gutter(lines: list[str], *, of_file: bool = False) -> list[str]:
 
 
 class Terms:
-    """Finds the terms of texts. Remembers each word it has seen, so one instance serves one fold."""
+    """Finds the terms of texts. Remembers each word and text it has seen, so one instance serves one fold."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, ...]] = {}
+        self._found: dict[str, Set[str]] = {}
+        """By text: a third of the lines of a session occur in it before."""
         self.kinds: dict[str, TermKind] = {}
 
-    def of(self, text: str) -> set[str]:
+    def of(self, text: str) -> Set[str]:
         """The distinct terms of a text."""
-        known = self._known
-        words = set(_TERM.findall(text))
-        for word in words.difference(known):
-            known[word] = self._learn(word)
-        return set(chain.from_iterable(map(known.__getitem__, words)))
+        found = self._found.get(text)
+        if found is None:
+            known = self._known
+            words = set(_TERM.findall(text))
+            for word in words.difference(known):
+                known[word] = self._learn(word)
+            found = self._found[text] = set(chain.from_iterable(map(known.__getitem__, words)))
+        return found
 
     def of_all(self, texts: Iterable[str]) -> set[str]:
         return set().union(*map(self.of, texts))
@@ -183,10 +192,13 @@ class Terms:
         """The terms of a word: itself, and the names inside a path or an expression."""
         stripped = word.strip(_EDGES)
         plain = stripped.lower()
-        if stripped.isascii() and stripped.isalpha():
-            if len(plain) <= 2 or len(plain) > _LONGEST_TERM_CHARS or plain in STOP_WORDS:
+        if stripped.isalpha() and stripped.isascii():
+            if not 2 < len(plain) <= _LONGEST_TERM_CHARS or plain in STOP_WORDS:
                 return ()
-            self._note(plain, is_exact=_has_inner_capital(stripped))
+            if plain[1:] != stripped[1:] and _has_inner_capital(stripped):
+                self.kinds[plain] = _EXACT
+            else:
+                self.kinds.setdefault(plain, _WORD)
             return (plain,)
         if plain and not plain.isascii() and (wide := _WIDE.findall(plain)):
             terms = tuple(run[at : at + 2] for run in wide for at in range(max(1, len(run) - 1)))
@@ -211,9 +223,9 @@ class Terms:
     def _note(self, term: str, *, is_exact: bool) -> None:
         """A term is exact if one of its spellings is, in whichever order they are read."""
         if is_exact:
-            self.kinds[term] = TermKind.EXACT
+            self.kinds[term] = _EXACT
         else:
-            self.kinds.setdefault(term, TermKind.WORD)
+            self.kinds.setdefault(term, _WORD)
 
 
 def _is_exact_name(word: str) -> bool:

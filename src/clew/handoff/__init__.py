@@ -10,21 +10,26 @@ from typing import TYPE_CHECKING
 
 from clew.handoff.builtin import BUILTIN, summarize_builtin, write_handoff
 from clew.handoff.candidates import Candidate, ReadMessage, read_material
-from clew.handoff.excerpt import excerpt
-from clew.handoff.select import Choice, Frame, select
+from clew.handoff.select import Choice, Frame, excerpt, select
 from clew.handoff.summary import Cooldowns, CountTokens, Summarize, Summary, SummaryInput
-from clew.handoff.value import ACTIVE_TASK, COMPLETED, HEADINGS, Entry, Handoff, ListStyle, list_style
-from clew.handoff.worth import Worth
-from clew.handoff.wrapping import (
+from clew.handoff.value import (
+    ACTIVE_TASK,
+    COMPLETED,
     END_MARKER,
     HANDOFF_OPENING,
+    HEADINGS,
     PREFIX,
     SHORTENED,
     SYSTEM_NOTE,
+    Entry,
+    Handoff,
+    ListStyle,
     WrappedSummary,
+    list_style,
     unwrap,
     wrap,
 )
+from clew.handoff.worth import Worth
 from clew.lazy import lazy_names
 
 if TYPE_CHECKING:

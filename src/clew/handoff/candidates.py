@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import field
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -31,7 +31,8 @@ from clew.facts.record import Action, Record
 from clew.facts.speech import DECISION, INTENT, RULE, is_governing, person_text
 from clew.facts.text import CUT, TermKind, Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
-from clew.handoff.wrapping import SHORTENED
+from clew.handoff.value import SHORTENED
+from clew.lazy import dataclass
 from clew.messages import Message, text_of
 
 ReadMessage = Callable[[int], Message]
@@ -330,21 +331,22 @@ class _MaterialReader:
             [] if is_prose or len(part.pieces) < _MANY_ALIKE else [_DIGITS.sub("0", piece) for piece in part.pieces]
         )
         times = Counter(shapes)
-        is_named = self._with_statements or "named" in features
+        is_named, is_outcome = self._with_statements or "named" in features, kind is Kind.OUTCOME
+        common, numbers, terms_of, propose = tuple(features), (number,), material.terms.of, material.candidates.append
         for at, piece in enumerate(part.pieces):
-            terms = material.terms.of(piece)
-            seen.update(terms)
+            terms = terms_of(piece)
+            seen |= terms
             what = code_feature(piece) if is_code else ""
             if what == "statement" and not is_named and not self._is_exact(terms):
                 continue
-            if (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
+            if (terms or is_outcome) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
-                own_features = [*features, what] if what else [*features]
-                own_features += self._piece_features(part, piece)
+                own_features = (*common, what) if what else common
+                if is_prose:
+                    own_features += _prose_features(piece)
                 if shapes and times[shapes[at]] >= _MANY_ALIKE:
-                    own_features.append("alike")
-                found = Candidate(own, piece, (number,), terms, group, start + at, "", tuple(own_features))
-                material.candidates.append(found)
+                    own_features += ("alike",)
+                propose(Candidate(own, piece, numbers, terms, group, start + at, "", own_features))
 
     def _is_exact(self, terms: Iterable[str]) -> bool:
         """Whether one of the terms is an exact string."""
@@ -353,17 +355,6 @@ class _MaterialReader:
             if kinds[term] is TermKind.EXACT:
                 return True
         return False
-
-    def _piece_features(self, part: Part, piece: str) -> Iterator[str]:
-        """What is known of a piece, by name."""
-        if part.kind is PartKind.PROSE:
-            lowered = piece[:_FEATURE_CHARS].lower()
-            if INTENT.found_in(lowered):
-                yield "intent"
-            if DECISION.found_in(lowered):
-                yield "decision"
-            if piece.startswith("#") or piece.endswith(":"):
-                yield "heading"
 
     def _use(self, terms: Iterable[str], number: int, place: int) -> None:
         uses = self.material.uses
@@ -376,6 +367,15 @@ class _MaterialReader:
                 use.first = number
                 use.messages += 1
             use.places |= place
+
+
+def _prose_features(piece: str) -> tuple[str, ...]:
+    """What is known of a sentence, by name."""
+    lowered = piece[:_FEATURE_CHARS].lower()
+    found = ("intent",) if INTENT.found_in(lowered) else ()
+    if DECISION.found_in(lowered):
+        found += ("decision",)
+    return (*found, "heading") if piece.startswith("#") or piece.endswith(":") else found
 
 
 def common_root(paths: Sequence[str]) -> str:

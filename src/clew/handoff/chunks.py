@@ -17,7 +17,7 @@ from clew.errors import SummaryFailed
 from clew.facts import Record
 from clew.handoff.candidates import ReadMessage
 from clew.handoff.summary import CountTokens
-from clew.handoff.wrapping import without_markers
+from clew.handoff.value import without_markers
 from clew.messages import Message, ToolCall, calls_of, name_of_call
 from clew.redact import redact_messages
 

@@ -9,7 +9,7 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from pathlib import Path
+from functools import cache
 
 from clew.facts.text import TermKind
 from clew.handoff.candidates import (
@@ -24,6 +24,7 @@ from clew.handoff.candidates import (
     TermUse,
 )
 from clew.handoff.value import BLOCKED, COMPLETED, FILES, GOAL, RULES, TRIED
+from clew.lazy import read_beside
 
 _KIND_OF_HEADING = {
     RULES: Kind.RULE,
@@ -34,6 +35,7 @@ _KIND_OF_HEADING = {
     TRIED: Kind.FAILURE,
 }
 
+_PREVIOUS, _FADING = Kind.PREVIOUS, frozenset({Kind.REQUEST, Kind.FILE, Kind.FAILURE})
 _AGES, _MOST_BACK = ("newest", "recent", "late", "middle", "old"), (5, 15, 40, 120)
 """How many messages back, at most, for each but the last."""
 _TIMES, _MOST_TIMES = ("once", "twice", "few times", "several times", "many times"), (1, 2, 4, 8)
@@ -50,8 +52,9 @@ _PLACES = (
 Weights = Mapping[str, Mapping[str, float]]
 
 
+@cache
 def load_weights() -> Weights:
-    loaded: dict[str, dict[str, float]] = json.loads(Path(__file__).with_name("weights.json").read_text("utf-8"))
+    loaded: dict[str, dict[str, float]] = json.loads(read_beside(__file__, "weights.json"))
     return loaded
 
 
@@ -118,15 +121,13 @@ class Worth:
 
     def bonus_of(self, candidate: Candidate) -> float:
         """What the candidate is worth whatever its terms are; older requests and files count less."""
-        kind = (
-            _KIND_OF_HEADING.get(candidate.section, Kind.PREVIOUS)
-            if candidate.kind is Kind.PREVIOUS
-            else candidate.kind
-        )
+        kind = candidate.kind
+        if kind is _PREVIOUS:
+            kind = _KIND_OF_HEADING.get(candidate.section, kind)
         bonus = self.bonus(kind)
         if "line" in candidate.features:
             bonus = self.bonus("conclusion") if "words" in candidate.features else 0.0
-        if bonus and candidate.kind in (Kind.REQUEST, Kind.FILE, Kind.FAILURE) and candidate.numbers:
+        if bonus and candidate.kind in _FADING and candidate.numbers:
             back = (self._end - candidate.numbers[-1]) / max(1, self._end)
             bonus *= 1.0 - self._weights["bonus"]["fade"] * back
             for name in candidate.features:

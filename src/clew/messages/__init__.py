@@ -1,9 +1,11 @@
 """Messages: their types, SDK objects as plain dicts, the four wire dialects, tool groups, the repair of histories."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew.lazy import lazy_names
 from clew.messages.conversation import ParsedConversation, convert, detect_dialect, is_request, read_conversation
-from clew.messages.fence import fenced, one_line, without_invisible
-from clew.messages.growing import GrowingHistory, with_pieces_of
-from clew.messages.identity import DIGEST_BYTES, digest, is_same_message
 from clew.messages.message import (
     CACHE_MARKER,
     NO_RESULT,
@@ -42,8 +44,12 @@ from clew.messages.plain import (
     plain_tools,
     request_fields,
 )
-from clew.messages.repair import Repaired, repair, replace_lone_surrogates
-from clew.messages.validity import is_valid_message
+from clew.messages.repair import Repaired, is_valid_message, repair, replace_lone_surrogates
+
+if TYPE_CHECKING:
+    from clew.messages.fence import fenced, one_line, without_invisible
+    from clew.messages.growing import GrowingHistory, with_pieces_of
+    from clew.messages.identity import DIGEST_BYTES, digest, is_same_message
 
 __all__ = [
     "CACHE_MARKER",
@@ -100,3 +106,13 @@ __all__ = [
     "without_images",
     "without_invisible",
 ]
+
+# `clew.compress` needs none of these.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".fence": "fenced one_line without_invisible",
+        ".growing": "GrowingHistory with_pieces_of",
+        ".identity": "DIGEST_BYTES digest is_same_message",
+    },
+)

@@ -7,12 +7,13 @@ written exactly as it was read. How one dialect encodes a message is in the modu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from importlib import import_module
 from itertools import takewhile
 from typing import Any
 
 from clew.errors import InvalidArgument
-from clew.messages import anthropic, gemini, openai_chat, responses
+from clew.lazy import dataclass
 from clew.messages.message import (
     DialectName,
     Message,
@@ -28,7 +29,7 @@ from clew.messages.parts import ANTHROPIC_BLOCKS, CHAT_PARTS, RESPONSES_PARTS, c
 from clew.messages.plain import as_sequence, plain_messages, plain_system, plain_tools, request_fields
 from clew.messages.repair import repair
 
-_DIALECTS = {"openai_chat": openai_chat, "responses": responses, "anthropic": anthropic, "gemini": gemini}
+_DIALECTS: tuple[DialectName, ...] = ("openai_chat", "responses", "anthropic", "gemini")
 
 # Leading messages of these roles have a field of their own in a request of the dialect.
 _LEADING_ROLES: dict[DialectName, tuple[str, ...]] = {
@@ -106,7 +107,7 @@ class Envelope:
         if dialect == "responses":
             return text_of({"role": "system", "content": content})
         if dialect == "gemini":
-            return gemini.write_system(content, self.system)
+            return _dialect("gemini").write_system(content, self.system)
         if isinstance(content, str) or content is None:
             return content
         return [encode_part(part, dialect, foreign=False) for part in as_parts(content)]
@@ -159,7 +160,7 @@ class ParsedConversation:
         return self._items(self._split(self.messages if messages is None else messages)[1])
 
     def _items(self, messages: Sequence[Message]) -> list[Any]:
-        items = _DIALECTS[self.dialect].write(messages, self._parsed)
+        items = _dialect(self.dialect).write(messages, self._parsed)
         return [self._given.get(id(item), item) for item in items] if self._given else items
 
     def write_system(self, messages: Sequence[Message] | None = None) -> Any:
@@ -193,6 +194,11 @@ class ParsedConversation:
         return any(message is listed for listed in self._parsed.messages)
 
 
+def _dialect(name: DialectName) -> Any:
+    """The module of a dialect: its `read` and `write`. Most programs use one of the four."""
+    return import_module(f"clew.messages.{name}")
+
+
 def read_conversation(
     wire: Any,
     *,
@@ -213,7 +219,7 @@ def read_conversation(
     items = came if all(map(is_plain, came)) else plain_messages(came, field_name)
     name = dialect or _dialect_of(items, request)
     envelope = _envelope_of(request, field_name, items, name, system)
-    parsed = _DIALECTS[name].read(items)
+    parsed = _dialect(name).read(items)
     lead = () if envelope.system_message is None else (envelope.system_message,)
     given = {} if items is came else {id(read): it for read, it in zip(items, came, strict=True) if read is not it}
     return ParsedConversation(
@@ -252,7 +258,7 @@ def convert(
     if foreign:
         chosen = repair(chosen, open_end=True).messages
     lead = _count_leading(chosen, _LEADING_ROLES[to])
-    items = _DIALECTS[to].write(chosen[lead:], ParsedMessages() if foreign else source._parsed, foreign=foreign)
+    items = _dialect(to).write(chosen[lead:], ParsedMessages() if foreign else source._parsed, foreign=foreign)
     envelope = Envelope.for_request(to)
     request: dict[str, Any] = envelope.wrap(items, chosen[:lead], to)
     if source.tools:
@@ -318,7 +324,7 @@ def _envelope_of(
     came = system if system is not None or request is None else request.get(_system_field(request, dialect))
     content = came if came is None or isinstance(came, str) else plain_system(came)
     if dialect == "gemini":
-        content = gemini.read_system(content)
+        content = _dialect("gemini").read_system(content)
     message: Message | None = {"role": "system", "content": content} if content else None
     listed = bool(items) and items[0].get("role") == "system"
     is_beside = dialect in ("anthropic", "gemini") and request is not None and not listed

@@ -7,10 +7,9 @@ text. A tool that a provider runs itself is left out of another dialect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from mimetypes import guess_type
 from typing import Any, Literal
 
+from clew.lazy import dataclass
 from clew.messages.message import DialectName, Part, Tool
 
 RESPONSES_ITEM = "responses_item"
@@ -224,6 +223,8 @@ def _anthropic_media(media: Media) -> Part | None:
 
 
 def _gemini_media(media: Media) -> Part | None:
+    from mimetypes import guess_type  # slow to import
+
     kind = media.media_type or guess_type(media.name or media.url or "")[0]
     if media.base64 is not None:
         return {"inlineData": _without_none({"mimeType": kind, "data": media.base64})}

@@ -10,13 +10,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, time
-from decimal import Decimal
 from enum import Enum
 from operator import is_
 from types import SimpleNamespace
 from typing import Any
-from uuid import UUID
 
 from clew.errors import InvalidArgument, InvalidMessage
 from clew.messages.message import MAX_DEPTH, SCALARS, is_plain
@@ -204,6 +201,11 @@ def _plain(value: Any, place: str, field: str, depth: int) -> Any:
         return str.__str__(value)
     if isinstance(value, list | tuple):
         return _plain_list(value, place, field, depth)
+    # Seldom needed, and slow to import.
+    from datetime import date, time
+    from decimal import Decimal
+    from uuid import UUID
+
     if isinstance(value, date | time | Decimal | UUID):
         return str(value) if isinstance(value, Decimal | UUID) else value.isoformat()
     if field in _READ_FIELDS and not isinstance(value, int | float):

@@ -3,31 +3,22 @@
 The words that end such names are searched for once; at each place the forms are tried in order: an assignment
 (`PASSWORD=...`, `"api_key": "..."`, `--token ...`), a command that sets a variable, a sentence, a table. The names in
 other languages come in sentences and tables alone. Every expression is bounded.
+
+A sentence has a label (the word for password in one of many languages, or token, secret, key), what joins it to the
+value, and a value that is no word: `the password is required` and `密码是必填项` stay. In a table the column of a label
+has the values. Text has one byte for each character here, `?` for what is not ASCII; only the labels in other scripts
+are searched for in the text itself.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-from clew.lazy import lazy_pattern
+from clew.lazy import dataclass, lazy_pattern
 from clew.redact.by_context import echoed_password
-from clew.redact.in_prose import (
-    FOREIGN_ACCENTED_LABELS,
-    FOREIGN_LABELS,
-    HAS_ACCENT,
-    HAS_LABEL_IN_SCRIPTS,
-    LABELS_IN_SCRIPTS,
-    is_told_over_lines,
-    names_in_headers,
-    secrets_in_tables,
-    told_in_other_script,
-    told_password,
-    told_token,
-    value_before_label,
-)
 from clew.redact.values import (
     PLACEHOLDER_START,
     QUOTE,
@@ -35,6 +26,7 @@ from clew.redact.values import (
     SecretFinding,
     has_symbol,
     is_number,
+    is_path,
     is_placeholder,
     is_technical_term,
     is_wordy,
@@ -43,6 +35,450 @@ from clew.redact.values import (
     looks_random,
     mixes_letters_and_digits,
 )
+
+# `for the database`, `de la base`, `von root`, `for 'https://host'`: between a label and what joins it to the value.
+_OF_WHAT = (
+    rb"(?:[ ](?:for|of|to|on|at|from|in|de|del|da|do|du|der|des|von|van|voor|f[?]r|per|pour|para|til|till|dla)[ ]"
+    rb"(?:'[^'\n]{1,80}'|[^\n:=;!?\"'`]{1,40}?))?"
+)
+_IS = (
+    rb"[ ](?:is|was|are|be|becomes|will[ ]be|should[ ]be|has[ ]been|to|as|es|est|ist|lautet|war|era|sera|jest|je|er|on|"
+    rb"l[?]|-|[e?]|[?]r)(?:[ ](?:now|currently|simply|just|still|set[ ]to|changed[ ]to|reset[ ]to|updated[ ]to))*"
+    rb"[ :][ ]{0,3}"
+)
+_VERB_TO = rb"[ ](?:set|changed|reset|updated|rotated)[ ]to[ ]"
+_COLON = rb"[ ]?[*_\"'`)]{0,3}[ ]{0,2}[:=][ ]{0,3}[*_`]{0,2}[ ]?"
+_QUESTION = rb"[?][ \t]*(?:\r?\n){1,2}[ \t]*"
+_VALUE = rb"(?P<open>(?:[?][ ])?[\"'`*_(\[?]{0,3})(?P<value>[^\s\"'`<>]{4,128})"
+
+
+_JOINED = rb"(?:(?P<direct>(?P<colon>%b)|%b%b|%b%b|%b|%b)|(?P<beside>[ \t]+))" % (
+    _COLON,
+    _OF_WHAT,
+    _COLON,
+    _OF_WHAT,
+    _IS,
+    _VERB_TO,
+    _QUESTION,
+)
+
+
+def _label(word: bytes, tail: bytes = rb"") -> re.Pattern[bytes]:
+    return lazy_pattern(re.escape(word) + tail + _JOINED + _VALUE)
+
+
+# For text in lower case: the label, what joins it to the value, and the value.
+_LABELS = {
+    b"pass": _label(b"pass", rb"(?:word|wd|phrase|code|wort|ord(?:et)?|e)"),
+    b"pwd": _label(b"pwd"),
+    b"token": _label(b"token"),
+    b"secret": _label(b"secret"),
+    b"key": _label(b"key"),
+    b"kennwort": _label(b"kennwort"),
+    b"wachtwoord": _label(b"wachtwoord"),
+    b"senha": _label(b"senha"),
+    b"contrase": _label(b"contrase", rb"(?:[?n])a"),
+    b"adgangskode": _label(b"adgangskode", rb"n?"),
+    b"salasana": _label(b"salasana"),
+    b"parola": _label(b"parola", rb"(?:[ ]d'ordine)?"),
+    b"heslo": _label(b"heslo"),
+    b"clave": _label(b"clave"),
+    b"pw": _label(b"pw"),
+    b"kata sandi": _label(b"kata sandi", rb"(?:nya)?"),
+    b"has?o": _label(b"has?o"),
+    b"senord": _label(b"senord", rb"(?:et)?"),
+    b"ifre": _label(b"ifre", rb"(?:si|niz)?"),
+    b"jelsz?": _label(b"jelsz?"),
+    b"t kh?u": _label(b"t kh?u"),
+}
+FOREIGN_LABELS = (
+    b"kennwort",
+    b"wachtwoord",
+    b"senha",
+    b"contrase",
+    b"adgangskode",
+    b"salasana",
+    b"parola",
+    b"heslo",
+    b"kata sandi",
+    b"clave",
+    b"pw",
+    b"cred",
+    b"login",
+)
+# Of these the first letters may not be ASCII, and stand before what is searched for: `lösenord`, `şifre`, `mật khẩu`.
+_CUT = (b"senord", b"ifre", b"t kh?u")
+FOREIGN_ACCENTED_LABELS = (b"has?o", b"jelsz?", *_CUT)
+HAS_ACCENT = lazy_pattern("[\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff\ufffd]")
+"""Whether a text has letters of theirs, alone or put together, or such as could not be read."""
+# `Use "..." as the password`: the value stands before its label.
+_BEFORE_LABEL = lazy_pattern(rb"[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z")
+_LAST_WORD = lazy_pattern(rb"(?P<value>[^\s\"'`]{5,128})(?P<close>[\"'`*]{0,3})\Z")
+_BEFORE_CHARS = 100
+_LABEL_CHARS = 24
+
+_LOGIN_BEFORE = lazy_pattern(rb"(?:login|user(?:name)?|account)[ \t\n:=]{1,4}\S{1,64}[ \t\n,;]{1,4}\Z")
+_WITH_BEFORE = lazy_pattern(rb"\b(?:with|using|and)[ ](?:the[ ]|a[ ])?\Z")
+_IS_CAPITALISED = lazy_pattern(rb"[A-Z]")
+# `credentials: admin / ...`, `login admin:...`: the name of a user before the value.
+_PAIR = lazy_pattern(
+    rb"(?:cred(?:ential)?s?|logins?|passwords?)\b"
+    rb"(?:[^\n:=/]{0,40}?[ ]?[:=(][ ]{0,2}|[ ](?:as|is|are|with|using)[ ]|[ ])"
+    rb"[\"'`*]?(?P<user>[a-z_][\w.@-]{0,40})(?:[ ]/[ ]|:)(?P<value>[^\s\"'`<>/:]{5,64})(?=[\s\"'`*]|\Z)"
+)
+_JOINED_BEFORE = lazy_pattern(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
+_PAIR_CHARS = 128
+_BEFORE_PAIR = (b"pass", b"cred", b"login")
+# The value's first bracket is not part of it.
+_PROSE_PLACEHOLDER = PLACEHOLDER_START.lstrip("[").encode("ascii")
+_LOOK_BACK = 100
+_TRAILING = b".,:;)]}>*_`?"
+
+
+def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
+    """The password that a sentence tells after its label at that place."""
+    if word in _BEFORE_PAIR and _has_pair_sign(folded, at) and (pair := _PAIR.match(folded, at)):
+        start, end = pair.span("value")
+        value = text[start:end].rstrip(_TRAILING)
+        if mixes_letters_and_digits(value) and _is_told(value, b"`"):
+            return SecretFinding(start, start + len(value), "password")
+    if word not in _LABELS or (word not in _CUT and _is_inside_name(text, at)):
+        return None
+    match = _LABELS[word].match(folded, at)
+    if match is None:
+        return None
+    start, value = _trimmed(text, match)
+    if value.startswith(_PROSE_PLACEHOLDER):
+        return None
+    before = folded[max(0, at - _LOOK_BACK) : at]
+    joined = match["direct"] or b""
+    is_after_sign = match["colon"] is not None or (
+        _IS_CAPITALISED.match(value) and (b":" in joined or b"=" in joined or _WITH_BEFORE.search(before))
+    )
+    is_secret = _is_told(value, b"`" if is_after_sign else match["open"])
+    if is_secret and match["direct"] is None:
+        ends_line = text[start + len(value) : start + len(value) + 1] in (b"", b"\n", b"\r", b"\\")
+        begins_line = not before.replace(b"\\n", b"\n").rpartition(b"\n")[2].strip()
+        stands_alone = (begins_line and ends_line) or _LOGIN_BEFORE.search(before) or _JOINED_BEFORE.search(before)
+        is_secret = bool(stands_alone) or _is_no_plain_word(value)
+    return SecretFinding(start, start + len(value), "password") if is_secret else None
+
+
+# What a label of a line may be joined to in another: a question that the next line answers, and a value beside a label
+# that counts because of the login in the line before.
+_ASKS = lazy_pattern(rb"[a-z?' ]{2,24}[?][ \t]*\r?\n")
+_HAS_VALUE_BESIDE = lazy_pattern(rb"[a-z?' ]{2,24}[ \t]+(?=\S{0,128}?[0-9!@#$%^&*+~?])")
+_LOGIN_CHARS = 72
+_GENERATED = (b"token", b"secret", b"key")
+
+
+def is_told_over_lines(folded: bytes, at: int) -> bool:
+    """Whether the label at that place may tell a password together with the line before or behind."""
+    if folded.startswith(_GENERATED, at):
+        return False
+    is_near_start = folded.rfind(b"\n", max(0, at - _LOGIN_CHARS), at) >= 0
+    return bool(_ASKS.match(folded, at) or (is_near_start and _HAS_VALUE_BESIDE.match(folded, at)))
+
+
+def _has_pair_sign(folded: bytes, at: int) -> bool:
+    """Whether there is anything that may separate a user from a password: cheaper than the expression."""
+    end = at + _PAIR_CHARS
+    return folded.find(b":", at, end) >= 0 or folded.find(b" / ", at, end) >= 0
+
+
+def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
+    """The token or key that a sentence tells. Those are generated, so that a value has to look it."""
+    if _is_inside_name(text, at):
+        return None
+    match = _LABELS[word].match(folded, at)
+    if match is None or match["direct"] is None or b":" in match["direct"] or b"=" in match["direct"]:
+        return None
+    start, value = _trimmed(text, match)
+    is_secret = looks_random(value, 10) and mixes_letters_and_digits(value) and not is_technical_term(value)
+    return SecretFinding(start, start + len(value), "token") if is_secret and not _is_hash(value) else None
+
+
+def value_before_label(text: bytes, at: int) -> SecretFinding | None:
+    """The password in `Use "..." as the root password`, whose label is at that place."""
+    if text[at - 1 : at] != b" ":
+        return None
+    if text.find(b" as ", max(0, at - _LABEL_CHARS), at) < 0 and text.find(b" is ", max(0, at - _LABEL_CHARS), at) < 0:
+        return None
+    joint = _BEFORE_LABEL.search(text, max(0, at - _LABEL_CHARS), at)
+    if joint is None:
+        return None
+    before = _LAST_WORD.search(text[max(0, joint.start() - _BEFORE_CHARS) : joint.start()])
+    if before is None or not _is_told(before["value"], before["close"]) or is_path(before["value"]):
+        return None
+    start = joint.start() - len(before[0])
+    return SecretFinding(start, start + len(before["value"]), "password")
+
+
+def _is_inside_name(text: bytes, at: int) -> bool:
+    if text[at - 2 : at] in (b"\\n", b"\\r", b"\\t"):
+        return False
+    return text[at - 1 : at].isalnum() or text[at - 1 : at] in (b"_", b"-", b".", b"/", b"$", b"\\")
+
+
+def _trimmed(text: bytes, match: re.Match[bytes]) -> tuple[int, bytes]:
+    start, end = match.span("value")
+    return start, _without_trailing(text[start:end])
+
+
+def _without_trailing(value: bytes) -> bytes:
+    value = value.partition(b"\\n")[0]
+    return value.rstrip(_TRAILING)
+
+
+def _is_told(value: bytes, opened: bytes) -> bool:
+    """Whether a value that follows a label directly is a password: no word, number of few digits, code or path."""
+    if not looks_like_password(value) or is_technical_term(value) or _IS_CODE.search(value):
+        return False
+    if value.isdigit() or not mixes_letters_and_digits(value):
+        return value.isdigit() or (has_symbol(value) and not is_wordy(value.strip(b"!?")) and b"," not in value)
+    # `db_password_2` and `step-2` are names; a passphrase of several words with a number is none.
+    joined = sum(value.count(mark) for mark in (b"-", b"_", b".", b"/", b":"))
+    if not joined or not is_wordy(value) or opened.strip(b"(?"):
+        return True
+    return value.count(b"-") >= 2 and len(value) >= 16
+
+
+def _is_no_plain_word(value: bytes) -> bool:
+    return looks_random(value, 7) and not is_wordy(value)
+
+
+# `f(x)`, `ENC[AES256]`, `a=b`, `**kwargs`
+_IS_CODE = lazy_pattern(rb"[({]|\w\[|=[^=]|^[!*]\w+$")
+_HASH = lazy_pattern(rb"(?:[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+
+
+def _is_hash(value: bytes) -> bool:
+    return bool(_HASH.fullmatch(value))
+
+
+# The words for password, passphrase and key in other scripts, whole, which makes the expression fast.
+_IN_SCRIPTS = (
+    "密码|密碼|密钥|密鑰|密匙|令牌|口令|秘钥|秘密|通行码|通行碼|パスワード|パスフレーズ|暗証番号|合言葉|비밀번호|비번|패스워드|암호"
+    "|Парол[ьяюем]{1,2}|парол[ьяюем]{1,2}|ПАРОЛЬ|Лозинк[аиу]|лозинк[аиу]|Κωδικός|κωδικός|Συνθηματικό|συνθηματικό"
+    "|كلمة (?:المرور|السر)|رمز عبور|گذرواژه|סיסמ[הא]|पासवर्ड|कूटशब्द|পাসওয়ার্ড|รหัสผ่าน|პაროლი|գաղտնաբառ|கடவுச்சொல்"
+)
+LABELS_IN_SCRIPTS = lazy_pattern(_IN_SCRIPTS)
+HAS_LABEL_IN_SCRIPTS = lazy_pattern(_IN_SCRIPTS.replace(" ", " ?"))
+"""Whether a text may have such a word, also by its characters that are not ASCII alone."""
+_AFTER_LABEL = lazy_pattern(
+    r"(?P<gap>[^\n:=：＝。！!?？;；|]{0,24}?)"
+    r"(?P<sign>\s?[:=：＝]|\s?[—–-]\s|[是为為はがにを는은가이을를]|\s(?:это|є|је|είναι|هي|هو|הוא|היא|है|คือ)\s|\s|)"
+    r"\s{0,3}[\"'`“”「『【（(*]{0,2}(?P<value>[!-~][!-~\u4e00-\u9fff]{3,64})"
+)
+_ASCII_PART = lazy_pattern(r"[!-~]+(?:[\u4e00-\u9fff]{1,2}[!-~]+)*")
+_HAS_ASCII_WORD = lazy_pattern(r"[A-Za-z0-9]")
+_DIRECT_SIGNS = frozenset(":=：＝—–-是为為はがに는은")
+
+
+def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding | None:
+    """The password that follows a label in another script at that place."""
+    label = LABELS_IN_SCRIPTS.match(original, at)
+    match = _AFTER_LABEL.match(original, label.end()) if label else None
+    while label is not None and match is not None:
+        start = match.start("value")
+        part = _ASCII_PART.match(match["value"])
+        value = _without_trailing(text[start : start + (part.end() if part else 0)].rstrip(b",'\"?"))
+        sign = match["sign"].strip()
+        is_direct = bool(sign) and (sign in _DIRECT_SIGNS or len(sign) > 1)
+        # `пароль от сервера: ...`; in `密码在 step-2：...` a name comes between.
+        is_beside = is_direct and not _HAS_ASCII_WORD.search(match["gap"])
+        # A word with a number, as `step-2` is, is a password if it is capitalised and stands beside the label.
+        is_capitalised = bool(_IS_CAPITALISED.match(value)) and mixes_letters_and_digits(value) and not match["gap"]
+        is_close = is_beside or is_capitalised
+        if _is_told(value, b"`" if is_close else b"") and (is_direct or is_capitalised or _is_no_plain_word(value)):
+            return SecretFinding(start, start + len(value), "password")
+        # `пароль от root ...`: the first ASCII word may name whose password it is.
+        following = match.end()
+        if is_direct or original[following : following + 1] not in (" ", "\u3000") or match.end() - label.end() > 40:
+            return None
+        match = _AFTER_LABEL.match(original, following)
+    return None
+
+
+def is_secret_cell(value: bytes) -> bool:
+    """Whether the cell of a column of passwords, secrets or tokens is one."""
+    return (
+        not is_placeholder(value) and not _IS_CODE.search(value) and (_is_told(value, b"`") or looks_random(value, 12))
+    )
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+_NAME_ENDS = lazy_pattern(
+    rb"[a-z?]{0,8}(?:[_ ](?:value|key|2))?[\"'`*\\]{0,4}[ \t]{0,60}(?:[|,;\t\r\n]|[ ]{2}|\\[nrt]|\Z)"
+)
+_DELIMITERS = (b"|", b"\t", b";", b",")
+_HEADER_CELL = lazy_pattern(rb"[\s\"'`*]*[\w?][\w?() ./-]{0,40}[\s\"'`*]*")
+_CODE_CHARS = rb"{}\[\]=<>$@!^~&%:#"
+_IS_CODE_LINE = lazy_pattern(rb"[%b]|\([^)]*[,|]" % _CODE_CHARS)
+# The rest of a header's line from a name on. Tested first, because the line of most names is code.
+_ENDS_HEADER = lazy_pattern(rb"(?:[^\n\\%b]|\\(?!n)){0,400}+(?:\\n|\n|\Z)" % _CODE_CHARS)
+_RULE = lazy_pattern(rb"[\s|+:=-]*-{2,}[\s|+:=-]*")
+_MOST_ROWS = 5_000
+_LONGEST_LINE = 2_000
+_LONGEST_HEADER = 400
+_STRING_BEGINS = (b'": "', b'":"')
+_CELL_EDGES = b" \t\r\"'`*\\"
+
+
+def secrets_in_tables(text: bytes, folded: bytes, places: Sequence[int]) -> list[SecretFinding]:
+    """The secrets of the tables whose header, or one of whose rows, has a name at one of these places."""
+    names = names_in_headers(text, folded, places)
+    if not names:
+        return []
+    lines = _Lines(text)
+    return [finding for at in names for finding in _cells(lines, at)]
+
+
+def names_in_headers(text: bytes, folded: bytes, places: Sequence[int]) -> list[int]:
+    """Those of the places of names whose line may be the header or a row of a table."""
+    return [
+        at for at in places if _NAME_ENDS.match(folded, at) and _ENDS_HEADER.match(text, at) and _may_head(text, at)
+    ]
+
+
+def _may_head(text: bytes, at: int) -> bool:
+    """Whether the line of a name may be the header or a row of a table, by the text around it alone."""
+    start = max(0, at - _LONGEST_LINE - 1)
+    return _header(_Lines(text[start : at + _LONGEST_LINE + 2]), at - start) is not None
+
+
+class _Lines:
+    """Lines of a text by position; `\\n` written out ends a line too, and counts for two characters."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text.replace(b"\\n", b" \n").replace(b"\\t", b" \t")
+
+    def around(self, at: int) -> tuple[int, int]:
+        end = self.text.find(b"\n", at, at + _LONGEST_LINE)
+        return self.text.rfind(b"\n", max(0, at - _LONGEST_LINE), at) + 1, len(self.text) if end < 0 else end
+
+    def after(self, end: int) -> tuple[int, int] | None:
+        return self.around(end + 1) if end + 1 < len(self.text) else None
+
+
+class _Header(NamedTuple):
+    """A header, or a row of names and values: where it starts and ends, and its cells, with the column of the name.
+
+    Where blanks align the cells nothing separates them, and none are told.
+    """
+
+    first: int
+    last: int
+    delimiter: bytes
+    cells: list[tuple[int, int]]
+    column: int
+
+
+def _header(lines: _Lines, at: int) -> _Header | None:
+    """The header or row with a name at that place; None where the line is something else."""
+    first, last = lines.around(at)
+    # The table may be a string of JSON, whose name stands before the header.
+    for mark in _STRING_BEGINS:
+        if (begins := lines.text.rfind(mark, first, at)) >= 0:
+            first = begins + len(mark)
+    # Other text may come before a header on its line: `Here they are: user,password`.
+    first = max(first, lines.text.rfind(b": ", first, at) + 2) if b": " in lines.text[first:at] else first
+    header = lines.text[first:last]
+    if len(header) > _LONGEST_HEADER or _IS_CODE_LINE.search(header):
+        return None
+    delimiter = next((mark for mark in _DELIMITERS if mark in header), b"")
+    if not delimiter:
+        is_aligned = b"  " in header and _ALIGNED.fullmatch(header.strip(b"\r"))
+        return _Header(first, last, delimiter, [], 0) if is_aligned else None
+    cells = _split(header, delimiter)
+    column = next((n for n, (start, end) in enumerate(cells) if first + start <= at < first + end), -1)
+    are_names = all(_HEADER_CELL.fullmatch(header[a:b]) for a, b in cells if header[a:b].strip() or delimiter != b"|")
+    return _Header(first, last, delimiter, cells, column) if column >= 0 and len(cells) >= 2 and are_names else None
+
+
+def _cells(lines: _Lines, at: int) -> list[SecretFinding]:
+    """The secrets of the table whose header, or row, has a name at that place."""
+    header = _header(lines, at)
+    if header is None:
+        return []
+    first, last, delimiter, cells, column = header
+    if not delimiter:
+        return list(_below(lines, at, last))
+    row = lines.after(last)
+    if delimiter == b"|" and not (row and _RULE.fullmatch(lines.text[slice(*row)])):
+        return _beside(lines, first, cells, column)
+    found: list[SecretFinding] = []
+    for _ in range(_MOST_ROWS):
+        if row is None:
+            break
+        line = lines.text[slice(*row)]
+        if not _RULE.fullmatch(line):
+            values = _split(line, delimiter)
+            if len(values) != len(cells) or len(line) > _LONGEST_LINE:
+                break
+            found += _cell_finding(lines.text, row[0] + values[column][0], row[0] + values[column][1])
+        row = lines.after(row[1])
+    return found
+
+
+_ALIGNED = lazy_pattern(rb" *\S+(?: \S+)?(?: {2,}\S+(?: \S+)?)+ *")
+_WORD_IN_ROW = lazy_pattern(rb"\S+")
+
+
+def _below(lines: _Lines, at: int, last: int) -> Iterator[SecretFinding]:
+    """The words below a name, in a table whose columns are aligned with blanks."""
+    begins = lines.text.rfind(b"\n", 0, at) + 1
+    # The column begins with the word of the header, of which the label may be the end.
+    column = max(lines.text.rfind(b" ", begins, at), begins - 1) + 1 - begins
+    row = lines.after(last)
+    for _ in range(_MOST_ROWS):
+        line = lines.text[slice(*row)] if row else b""
+        if row is None or len(line) > _LONGEST_LINE or not line.strip():
+            return
+        if not _RULE.fullmatch(line):
+            word = _WORD_IN_ROW.match(line, column)
+            if (
+                word is None
+                or not _ALIGNED.fullmatch(line.strip(b"\r"))
+                or (column and line[column - 1 : column] != b" ")
+            ):
+                return
+            yield from _cell_finding(lines.text, row[0] + word.start(), row[0] + word.end())
+        row = lines.after(row[1])
+
+
+def _beside(lines: _Lines, first: int, cells: list[tuple[int, int]], column: int) -> list[SecretFinding]:
+    """The cell beside a name, in a table of names and values."""
+    if column + 1 >= len(cells):
+        return []
+    start, end = cells[column + 1]
+    return list(_cell_finding(lines.text, first + start, first + end))
+
+
+def _cell_finding(text: bytes, start: int, end: int) -> Iterator[SecretFinding]:
+    cell = text[start:end]
+    start += len(cell) - len(cell.lstrip(_CELL_EDGES))
+    value = cell.strip(_CELL_EDGES)
+    # Of what is longer or has blanks no cell is a secret unless one of its words is.
+    if value and len(value) <= 256 and b" " not in value and is_secret_cell(value):
+        yield SecretFinding(start, start + len(value), "password")
+
+
+def _split(line: bytes, delimiter: bytes) -> list[tuple[int, int]]:
+    """Start and end of each cell. A delimiter in double quotes separates nothing in CSV."""
+    if delimiter != b"|" and b'"' in line:
+        marks = [match.start() for match in _CSV_DELIMITER[delimiter].finditer(line) if match[1] is not None]
+    else:
+        marks = [at for at in range(len(line)) if line[at : at + 1] == delimiter]
+    starts = [0, *(mark + 1 for mark in marks)]
+    return list(zip(starts, (*marks, len(line)), strict=True))
+
+
+_CSV_DELIMITER = {
+    mark: lazy_pattern(rb"\\?\"(?:[^\"\\]|\"\"|\\[^\"])*\\?\"|(%b)" % re.escape(mark)) for mark in _DELIMITERS
+}
+
 
 _JOINS_CELLS = (b",", b">")
 _PASSWORD_WORDS = (b"pass", b"pwd", b"psk")

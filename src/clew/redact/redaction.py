@@ -27,14 +27,12 @@ from clew.redact.by_shape import (
     wrapped_secrets,
 )
 from clew.redact.distinct_lines import ALONE, DistinctLines, SuspectLines, literals_in
-from clew.redact.frequent import FREQUENT_NAMES, FrequentSecrets, frequent_secrets
 from clew.redact.values import (
     PLACEHOLDER_END,
     PLACEHOLDER_START,
     RedactedText,
     SearchedText,
     SecretFinding,
-    between,
     in_original_text,
     not_ascii,
     outside_placeholders,
@@ -52,48 +50,21 @@ _PASSES = 4
 
 def redact(text: str) -> RedactedText:
     """The text with every secret replaced by a placeholder that says its kind."""
-    shown, frequent, found = _search(text, _LITERALS)
-    if not found and frequent is None:
-        return RedactedText(text, ())
-    if frequent is not None and shown.text is text and (many := frequent.with_others(found)):
-        return RedactedText(many.replaced_in(text), tuple(many.findings()))
-    found = _settled(shown, frequent, found)
-    return RedactedText(_replaced(text, found), tuple(found))
+    found = _search(text, _LITERALS)
+    return RedactedText(_replaced(text, found), tuple(found)) if found else RedactedText(text, ())
 
 
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
-    shown, frequent, found = _search(text, _LITERALS)
-    if not found and frequent is None:
-        return text
-    if frequent is not None and shown.text is text and (many := frequent.with_others(found)):
-        return many.replaced_in(text)
-    return _replaced(text, _settled(shown, frequent, found))
+    found = _search(text, _LITERALS)
+    return _replaced(text, found) if found else text
 
 
-def _search(
-    text: str, literals: Container[bytes], *, uncover: bool = True
-) -> tuple[ReadableText, FrequentSecrets | None, list[SecretFinding]]:
-    """The text as it is read, its many secrets in frequent forms, and others; `uncover`: those that others hide too."""
+def _search(text: str, literals: Container[bytes], *, uncover: bool = True) -> list[SecretFinding]:
+    """The secrets of a text in order; `uncover`: those too that show only when others are replaced."""
     shown = readable(text)
-    searched = _searched(shown.text, literals)
-    words = searched.words
-    frequent = None if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(searched.raw, searched.folded, words)
-    if frequent is not None:
-        searched = _searched(_CUT_OUT.join(between(shown.text, frequent.names, frequent.ends)), literals, words)
-    found = _scan(searched)
-    found = _with_uncovered(found, searched.text) if found and uncover else found
-    if found and frequent is not None:
-        found = in_original_text(found, frequent.names, frequent.ends, [len(_CUT_OUT)] * len(frequent.ends))
-    return shown, frequent, found
-
-
-_CUT_OUT = " \0 "  # nothing that is searched for goes on behind a null character
-
-
-def _settled(shown: ReadableText, frequent: FrequentSecrets | None, found: list[SecretFinding]) -> list[SecretFinding]:
-    """All findings in order, with their places in the original text."""
-    return shown.in_original(without_overlaps([*found, *frequent.findings()]) if frequent is not None else found)
+    found = _scan(_searched(shown.text, literals))
+    return shown.in_original(_with_uncovered(found, shown.text) if found and uncover else found)
 
 
 def _with_uncovered(found: list[SecretFinding], text: str) -> list[SecretFinding]:
@@ -135,13 +106,11 @@ def _one_byte_each(text: str) -> bytes:
     return text.encode("ascii", "replace")
 
 
-def _searched(text: str, literals: Container[bytes] = _LITERALS, words: Sequence[bytes] | None = None) -> SearchedText:
-    """What is searched of a text; `literals` are those that it may have, `words` where they are known already."""
+def _searched(text: str, literals: Container[bytes] = _LITERALS) -> SearchedText:
+    """What is searched of a text; `literals` are those that it may have."""
     raw = _one_byte_each(text)
     folded = raw.lower()
-    return SearchedText(
-        raw, folded, text, words_in(folded, literals) if words is None else words, literals, not_ascii(text)
-    )
+    return SearchedText(raw, folded, text, words_in(folded, literals), literals, not_ascii(text))
 
 
 def _scan(searched: SearchedText) -> list[SecretFinding]:
@@ -336,10 +305,8 @@ def _suspect_lines(distinct: DistinctLines) -> SuspectLines:
     literals = literals_in(folded, _LITERALS)
     words = words_in(folded, literals)
     searched = SearchedText(raw, folded, read, words, literals, not_ascii(read))
-    frequent = None if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(raw, folded, words)
     candidates = key_candidates(raw)
     places = (
-        *(frequent.starts if frequent is not None else ()),
         *(finding.start for finding in _findings(searched, candidates)),
         *keys_over_lines(raw, candidates),
         *names_over_lines(searched),
@@ -365,7 +332,7 @@ def _found_in(
 ) -> Iterable[int]:
     """The owners of the texts in which something is found; `starts` are where the texts stand when they are joined."""
     # What shows only when these are replaced is in the same texts, of which one that is cut off may take in several.
-    found = _settled(*_search(ALONE.join(texts), literals, uncover=False))
+    found = _search(ALONE.join(texts), literals, uncover=False)
     ends = ((bisect_right(starts, one.start) - 1, bisect_right(starts, one.end - 1)) for one in found)
     return dict.fromkeys(owner for first, last in ends for owner in owners[first:last])
 

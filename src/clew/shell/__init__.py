@@ -1,8 +1,16 @@
 """Reads a shell command line into the simple commands that it would run. Nothing is run."""
 
 from clew.errors import UnreadableCommand
-from clew.shell.commands import read_command_line
-from clew.shell.words import UNKNOWN, CommandLine, Redirect, SimpleCommand, Word, join_words, unescape
+from clew.shell.commands import (
+    UNKNOWN,
+    CommandLine,
+    Redirect,
+    SimpleCommand,
+    Word,
+    join_words,
+    read_command_line,
+    unescape,
+)
 
 __all__ = [
     "UNKNOWN",

@@ -2,26 +2,392 @@
 
 It reads what models write for bash, and expands only what is certain: variables that are set on the same line or given.
 What is known only when the line runs is `UNKNOWN` in a word. A text that cannot be read raises `UnreadableCommand`;
-nothing is guessed. Words are read in `clew.shell.words`.
+nothing is guessed. A word's text is what is left after quotes, variables and substitutions, as far as that is certain.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import field, replace
 
 from clew.errors import UnreadableCommand
-from clew.shell.words import (
-    BLANKS,
-    UNKNOWN,
-    WORD_END_CHARS,
-    CommandLine,
-    Redirect,
-    SimpleCommand,
-    Word,
-    WordReader,
-    expand_word,
-)
+from clew.lazy import dataclass
+
+UNKNOWN = "\ufffc"
+"""In a word: text that is known only when the line runs."""
+WORD_END_CHARS = " \t\n;&|<>()"
+BLANKS = " \t"
+_MAX_DEPTH = 24
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MAX_EXPANSIONS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command, quotes removed."""
+
+    text: str
+    variables: tuple[str, ...] = ()
+    """Names of the variables in it, whether their values are known or not."""
+    substitutions: tuple[SimpleCommand, ...] = ()
+    """Commands whose output becomes part of it, or (`<( )`) the file it names."""
+    is_glob: bool = False
+    """Has *, ?, [ ] or { , } outside quotes: it may become other words."""
+    is_split: bool = False
+    """Has blanks from a variable outside quotes: the shell splits it."""
+
+    @property
+    def is_known(self) -> bool:
+        return UNKNOWN not in self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    operator: str
+    target: Word
+
+    @property
+    def writes(self) -> bool:
+        return self.operator in {">", ">>", ">|", "&>", "&>>", "<>"} or (
+            self.operator == ">&" and not re.fullmatch(r"\d+-?|-", self.target.text)
+        )
+
+
+@dataclass(slots=True, eq=False)
+class SimpleCommand:
+    """One command with its words. Not frozen: the text of a heredoc comes after its line."""
+
+    words: list[Word] = field(default_factory=list)
+    assignments: list[tuple[str, Word]] = field(default_factory=list)
+    """`X=1` before the command, or alone."""
+    redirects: list[Redirect] = field(default_factory=list)
+    stdin_text: str | None = None
+    """Standard input, where it is on the line: a heredoc or a here-string."""
+    piped_from: SimpleCommand | None = None
+    """The command whose output it reads."""
+    subshells: tuple[int, ...] = ()
+    """Numbers of the subshells around it: a `cd` in one has no effect outside."""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """Everything that a command line would run, in order; substitutions before the command they are in."""
+
+    commands: tuple[SimpleCommand, ...]
+    functions: frozenset[str] = frozenset()
+
+
+def join_words(words: Iterable[Word]) -> str:
+    """Words as one text, as `eval` runs them."""
+    return " ".join(word.text for word in words)
+
+
+class WordReader(ABC):
+    """Reads a text once, from left to right; this class reads words."""
+
+    def __init__(self, text: str, variables: dict[str, str], depth: int) -> None:
+        self.text = text
+        self.at = 0
+        self.depth = depth
+        self.variables = variables
+        self.found: list[SimpleCommand] = []
+        self._pipe_source: SimpleCommand | None = None
+        self._subshells: tuple[int, ...] = ()
+        self._subshell_count = 0
+
+    @abstractmethod
+    def read_commands(self, closing: str) -> None:
+        """Read commands to the closing bracket, or to the end."""
+
+    @abstractmethod
+    def _read_subshell(self, closing: str) -> tuple[SimpleCommand, ...]:
+        """Read the commands of a subshell."""
+
+    def _read_word(self) -> Word:
+        """Read one word, up to a blank or an operator outside quotes."""
+        builder = _WordBuilder()
+        while (here := self._peek()) and here not in WORD_END_CHARS:
+            if here == "'":
+                builder.parts.append(self._take_until("'", self.at + 1))
+            elif here == '"':
+                self.at += 1
+                self._read_double_quoted(builder, '"')
+            elif here == "\\":
+                if not self.text.startswith("\n", self.at + 1):
+                    builder.parts.append(self.text[self.at + 1 : self.at + 2])
+                self.at += 2
+            elif here == "$":
+                self._read_expansion(builder, in_quotes=False)
+            elif here == "`":
+                self._read_backtick(builder)
+            else:
+                builder.is_glob |= here in "*?["
+                builder.has_brace |= here == "{"
+                builder.is_glob |= here == "," and builder.has_brace
+                builder.parts.append(here)
+                self.at += 1
+        return builder.word()
+
+    def _read_double_quoted(self, builder: _WordBuilder, closing: str) -> None:
+        """Read up to the closing quote; without one, to the end, for a heredoc."""
+        while True:
+            here = self._peek()
+            if here == closing:
+                self.at += 1
+                return
+            if not here:
+                raise UnreadableCommand('a " is not closed')
+            if here == "\\":
+                after = self.text[self.at + 1 : self.at + 2]
+                builder.parts.append("" if after == "\n" else after if after and after in '$`"\\' else here + after)
+                self.at += 2
+            elif here == "$":
+                self._read_expansion(builder, in_quotes=True)
+            elif here == "`":
+                self._read_backtick(builder)
+            else:
+                builder.parts.append(here)
+                self.at += 1
+
+    def _expand_text(self, text: str) -> str:
+        """Replace variables and substitutions in a text in which quotes mean nothing."""
+        inner = type(self)(text, self.variables, self.depth)
+        inner._subshells = self._subshells
+        builder = _WordBuilder()
+        with inner._nested():
+            inner._read_double_quoted(builder, "")
+        self.found.extend(inner.found)
+        return builder.word().text
+
+    def _read_expansion(self, builder: _WordBuilder, in_quotes: bool) -> None:
+        after = self.text[self.at + 1 : self.at + 2]
+        if after == "(":
+            self._read_substitution(builder)
+        elif after == "{":
+            self._read_braced(builder, in_quotes)
+        elif after == "'" and not in_quotes:
+            builder.parts.append(self._read_ansi_quoted())
+        elif after == '"' and not in_quotes:
+            self.at += 1
+        elif name := _NAME.match(self.text, self.at + 1):
+            self.at = name.end()
+            self._add_variable(builder, name[0], in_quotes)
+        elif after and after in "@*#?-$!0123456789":
+            self.at += 2
+            self._add_variable(builder, after, in_quotes)
+        else:
+            builder.parts.append("$")
+            self.at += 1
+
+    def _add_variable(self, builder: _WordBuilder, name: str, in_quotes: bool) -> None:
+        value = self.variables.get(name, UNKNOWN)
+        builder.variables.append(name)
+        builder.parts.append(value)
+        builder.is_split |= not in_quotes and any(char.isspace() for char in value)
+
+    def _read_substitution(self, builder: _WordBuilder) -> None:
+        if self.text.startswith("$((", self.at) and (ends := self._arithmetic_end(self.at + 3)) is not None:
+            self._read_arithmetic(self.text[self.at + 3 : ends - 2])
+            self.at = ends
+            builder.parts.append(UNKNOWN)
+            return
+        self.at += 2
+        left, self._pipe_source = self._pipe_source, None
+        inner = self._read_subshell(")")
+        self._pipe_source = left
+        builder.substitutions.extend(inner)
+        builder.parts.append(self._output_of(inner))
+
+    def _output_of(self, commands: tuple[SimpleCommand, ...]) -> str:
+        """What commands print, where that is certain."""
+        if len(commands) != 1 or commands[0].redirects or not commands[0].words:
+            return UNKNOWN
+        name, *rest = (word.text for word in commands[0].words)
+        if name == "pwd" and not rest:
+            return self.variables.get("PWD", UNKNOWN)
+        if name == "cat" and not rest and commands[0].stdin_text is not None:
+            return commands[0].stdin_text
+        if name == "printf" and len(rest) == 1 and not set("%\\") & set(rest[0]):
+            return rest[0]
+        return " ".join(rest) if name == "echo" and not any(word.startswith("-") for word in rest) else UNKNOWN
+
+    def _read_braced(self, builder: _WordBuilder, in_quotes: bool) -> None:
+        """Read `${...}`: the value is known only where it is used unchanged."""
+        simple = re.compile(r"\$\{([A-Za-z_]\w*|[@*#?$!\d])\}").match(self.text, self.at)
+        if simple is not None:
+            self.at = simple.end()
+            self._add_variable(builder, simple[1], in_quotes)
+            return
+        if name := _NAME.match(self.text, self.at + 2):
+            builder.variables.append(name[0])
+        elif indirect := re.compile(r"\$\{!([A-Za-z_]\w*)\}").match(self.text, self.at):
+            builder.variables.append(self.variables.get(indirect[1], UNKNOWN))
+        self.at += 2
+        inside = _WordBuilder()
+        with self._nested():
+            self._read_to_brace(inside)
+        builder.substitutions.extend(inside.substitutions)
+        builder.variables.extend(inside.variables)
+        builder.parts.append(UNKNOWN)
+
+    def _read_to_brace(self, inside: _WordBuilder) -> None:
+        while (here := self._peek()) != "}":
+            if not here:
+                raise UnreadableCommand("the } of a ${ is missing")
+            if here == "$":
+                self._read_expansion(inside, in_quotes=True)
+            elif here == "`":
+                self._read_backtick(inside)
+            elif here == '"':
+                self.at += 1
+                self._read_double_quoted(inside, '"')
+            elif here == "\\":
+                self.at += 2
+            else:
+                self.at += 1
+        self.at += 1
+
+    def _read_backtick(self, builder: _WordBuilder) -> None:
+        end = self.at + 1
+        while end < len(self.text) and self.text[end] != "`":
+            end += 2 if self.text[end] == "\\" else 1
+        if end >= len(self.text):
+            raise UnreadableCommand("a ` is not closed")
+        inner = type(self)(re.sub(r"\\([`\\$])", r"\1", self.text[self.at + 1 : end]), self.variables, self.depth)
+        self._subshell_count += 1
+        inner._subshells = (*self._subshells, self._subshell_count)
+        with inner._nested():
+            inner.read_commands("")
+        self.at = end + 1
+        self.found.extend(inner.found)
+        builder.substitutions.extend(inner.found)
+        builder.parts.append(self._output_of(tuple(inner.found)))
+
+    def _read_process_substitution(self) -> Word:
+        """`<( )` and `>( )`."""
+        self.at += 2
+        return Word(UNKNOWN, substitutions=self._read_subshell(")"))
+
+    def _read_ansi_quoted(self) -> str:
+        end = self.at + 2
+        while end < len(self.text) and self.text[end] != "'":
+            end += 2 if self.text[end] == "\\" else 1
+        if end >= len(self.text):
+            raise UnreadableCommand("a $' is not closed")
+        raw, self.at = self.text[self.at + 2 : end], end + 1
+        return _ESCAPED.sub(_unescaped, raw)
+
+    @contextmanager
+    def _nested(self) -> Iterator[None]:
+        """Bounds nesting, and with it our own recursion."""
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            raise UnreadableCommand(f"commands stand inside each other more than {_MAX_DEPTH} deep")
+        yield
+        self.depth -= 1
+
+    def _read_arithmetic(self, text: str) -> None:
+        """Read `(( ))` both as arithmetic, as bash does, and as subshells, as other shells do."""
+        self._expand_text(text)
+        inner = type(self)(text, dict(self.variables), self.depth)
+        inner._subshells = self._subshells
+        with suppress(UnreadableCommand), inner._nested():
+            inner.read_commands("")
+        self.found.extend(inner.found)
+
+    def _arithmetic_end(self, start: int) -> int | None:
+        """The end of an arithmetic expression with its `))`; None where the brackets are subshells."""
+        open_brackets = 0
+        for at in range(start, len(self.text)):
+            if self.text[at] == "(":
+                open_brackets += 1
+            elif self.text[at] == ")":
+                if open_brackets == 0:
+                    return at + 2 if self.text.startswith("))", at) else None
+                open_brackets -= 1
+        return None
+
+    def _peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _skip_blanks(self) -> None:
+        while True:
+            here = self._peek()
+            if here and here in BLANKS:
+                self.at += 1
+            elif self.text.startswith("\\\n", self.at):
+                self.at += 2
+            elif here == "#" and (self.at == 0 or self.text[self.at - 1] in WORD_END_CHARS):
+                end = self.text.find("\n", self.at)
+                self.at = len(self.text) if end < 0 else end
+            else:
+                return
+
+    def _take_until(self, mark: str, start: int) -> str:
+        end = self.text.find(mark, start)
+        if end < 0:
+            raise UnreadableCommand(f"a {mark} is not closed")
+        self.at = end + 1
+        return self.text[start:end]
+
+
+def expand_word(word: Word) -> list[Word]:
+    """The words that the shell makes of one: split at blanks out of a variable, and expanded braces."""
+    texts = word.text.split() if word.is_split else [word.text]
+    if word.is_glob and "{" in word.text and "," in word.text:
+        texts = [one for text in texts for one in _expand_braces(text, _MAX_EXPANSIONS)]
+    if texts == [word.text]:
+        return [word]
+    # Braces that are left were too many: what they expand to is not known.
+    return [
+        replace(word, text=text, is_glob=any(sign in text for sign in "*?[") or "{" in text, is_split=False)
+        for text in texts
+    ]
+
+
+def _expand_braces(text: str, most: int) -> list[str]:
+    """`a{b,c}` is ab and ac. Innermost braces first, so that no comma of one inside is taken for theirs."""
+    found = _BRACES.search(text)
+    if found is None or most <= 1:
+        return [text]
+    made = [text[: found.start()] + one + text[found.end() :] for one in found[1].split(",")]
+    return [one for each in made for one in _expand_braces(each, most // len(made))]
+
+
+@dataclass(slots=True)
+class _WordBuilder:
+    parts: list[str] = field(default_factory=list)
+    variables: list[str] = field(default_factory=list)
+    substitutions: list[SimpleCommand] = field(default_factory=list)
+    is_glob: bool = False
+    has_brace: bool = False
+    is_split: bool = False
+
+    def word(self) -> Word:
+        text = "".join(self.parts)
+        return Word(text, tuple(self.variables), tuple(self.substitutions), self.is_glob, self.is_split)
+
+
+_ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|.)", re.DOTALL)
+_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
+
+
+def unescape(text: str) -> str:
+    """A text with the escapes of `printf` and `echo -e` resolved."""
+    return _ESCAPED.sub(_unescaped, text)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found[1]
+    if code[0] in "xuU" and len(code) > 1:
+        return chr(min(int(code[1:], 16), 0x10FFFF))
+    return chr(int(code, 8)) if code[0] in "01234567" else _LETTERS.get(code, code)
+
 
 MAX_CHARS = 200_000
 MAX_COMMANDS = 2_000

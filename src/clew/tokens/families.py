@@ -7,8 +7,10 @@ family's own vocabulary on the text of `benchmarks/_texts.py`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
+
+from clew.lazy import dataclass
 
 _PROVIDER_PREFIX = re.compile(
     r"^(?:(?:us|eu|apac|ap|jp|au|ca|sa|global|us-gov)\.)?"
@@ -119,6 +121,8 @@ FAMILIES = (
 
 # For no model: OpenAI's current vocabulary, which most other programs count with.
 UNNAMED = ModelFamily("unnamed, o200k", r"", "o200k_base")
+DEFAULT_WINDOW = 128_000
+"""Assumed for a model of which nothing is known."""
 # For an unknown model: today's vocabularies give between 1.0 and 1.2 times the tokens of o200k.
 UNKNOWN = ModelFamily("unknown", r"", ratio=1.08)
 

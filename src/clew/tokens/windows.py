@@ -23,19 +23,18 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from clew.errors import ClewError
-from clew.tokens.families import normalize_model_name, starts_with_name
+from clew.lazy import dataclass
+from clew.tokens.families import DEFAULT_WINDOW, normalize_model_name, starts_with_name
 from clew.tokens.window_table import KNOWN_MODELS, KnownModel
 
 WindowSource: TypeAlias = Literal["config", "stated", "endpoint", "table", "default"]
 
-DEFAULT_WINDOW = 128_000
 # "256K" read as 256,000, not as 262,144: a guess that is too large overflows again.
 LADDER = (256_000, 128_000, 64_000, 32_000, 16_000, 8_000)
 # Claude Code's way of asking for the long window of a model.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 from clew.engines.compressor.history import newest_visible
@@ -71,7 +70,7 @@ def prune(
     pruned = []
     for message, number, reference, call in zip(messages, numbers, references, calls_answered(messages), strict=True):
         if message["role"] == "tool":
-            copy = newest.get(_digest(text_of(message)), number)
+            copy = newest.get(text_of(message), number)
             pruned.append(prune_result(message, call, reference, copy if copy != number else None))
         else:
             pruned.append(without_pictures(prune_arguments(message), reference))
@@ -323,16 +322,12 @@ def cut_to_tokens(
     return shorter
 
 
-def _newest_copies(numbered: Sequence[tuple[int, Message]]) -> dict[bytes, int]:
+def _newest_copies(numbered: Sequence[tuple[int, Message]]) -> dict[str, int]:
     return {
-        _digest(text): number
+        text: number
         for number, message in numbered
         if message["role"] == "tool" and len(text := text_of(message)) > LONGEST_RESULT_CHARS
     }
-
-
-def _digest(text: str) -> bytes:
-    return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _shorter_call(call: ToolCall) -> ToolCall:
