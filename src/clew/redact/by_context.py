@@ -63,6 +63,10 @@ def _is_argument(value: bytes) -> bool:
     return not is_placeholder(value) and not is_path(value)
 
 
+def _is_mixed_password(value: bytes) -> bool:
+    return mixes_letters_and_digits(value) and looks_like_password(value)
+
+
 _QUOTE_GROUP = rb"(?:%b)" % QUOTE
 _HEADER = rb"orization(?:%(q)b|\]){0,3}[ \t]{0,4}+[=:,][ \t]{0,4}+%(q)b?[fbr]?%(q)b?" % {b"q": _QUOTE_GROUP}
 _FIELD = rb"%(q)b?[ \t]{0,4}+[:=][ \t]{0,4}+%(q)b?" % {b"q": _QUOTE_GROUP}
@@ -71,6 +75,68 @@ _NOT_CODE = rb"(?![(\[{<$])"
 
 # Of the contexts of one trigger the first that matches counts.
 CONTEXTS = (
+    # expect scripts: send "...\r"
+    SecretContext(
+        "password",
+        b"send ",
+        rb"(?:-- )?\\?[\"'](?P<secret>[^\s\"'\\]{6,128}+)\\{1,2}[rn]",
+        looks_like_password,
+        b"\"'",
+    ),
+    SecretContext("api-key", b"--api-key", rb"[= ](?P<secret>[a-z0-9]{16,128}+)(?![\w.-])", _is_argument),
+    SecretContext("password", b"requirepass", rb"[ \t]{1,4}(?P<secret>[^\s\"']{6,128}+)", looks_like_password),
+    SecretContext(
+        "password",
+        b"htpasswd ",
+        rb"(?:-\w{0,4}nb\w{0,4}|-\w{0,4}b\w{0,4}[ ]{1,4}[^\s;|&]{1,200}+)[ ]{1,4}[^\s;|&]{1,64}+[ ]{1,4}"
+        rb"(?P<secret>[^\s;|&\"']{6,128}+)",
+        looks_like_password,
+    ),
+    SecretContext(
+        "password", b"wpa_passphrase ", rb"[^\s;|&]{1,64}+[ ]{1,4}(?P<secret>[^\s;|&\"']{8,64}+)", looks_like_password
+    ),
+    SecretContext(
+        "secret",
+        b"setx ",
+        rb"\w{0,40}(?:key|token|secret|password)\w{0,20}[ ]{1,4}\"?(?P<secret>[^\s\"%]{8,512}+)",
+        _is_argument,
+    ),
+    SecretContext("npm-auth", b":_auth=", rb"\"?(?P<secret>[\w+/]{12,512}+={0,2})", _accept),
+    SecretContext("registry-auth", b'"auth"', rb'[ ]{0,4}:[ ]{0,4}"(?P<secret>[\w+/]{16,1024}+={0,2})"', _is_generated),
+    # A sentence in which other words stand between the label and the value: the value must have a digit.
+    *(
+        SecretContext(
+            "password",
+            label,
+            rb"[^\n:=.]{0,48}?[ ](?:%b)[ ]\"?(?P<secret>[^\s\"'<>,]{6,128}+)" % verb,
+            _is_mixed_password,
+        )
+        for label, verb in (
+            (b"mot de passe d", b"est"),
+            (b"passwort f", b"ist|lautet"),
+            (b"la password d", "è".encode()),
+            ("contraseña d".encode(), b"es"),
+        )
+    ),
+    SecretContext(
+        "password", b"log in as ", rb"[\w.@-]{1,64}+[ ]?/[ ]?(?P<secret>[^\s\"'<>,]{6,128}+)", _is_mixed_password
+    ),
+    SecretContext(
+        "password",
+        b"password (",
+        rb"[^)\n]{1,30}+\)[ ]?[:=][ ]{0,3}(?P<secret>[^\s\"'<>,]{6,128}+)",
+        _is_mixed_password,
+    ),
+    SecretContext("session-cookie", b"connect.sid=", rb"(?P<secret>s(?:%3A|:)[\w%.+/-]{20,300}+)", _accept),
+    *(
+        SecretContext(
+            "seed-phrase",
+            words,
+            rb"[^\n:=]{0,20}?(?:\bis|:|=)[ \"']{1,3}(?P<secret>[a-z]{3,8}(?: [a-z]{3,8}){11,23}+)(?![a-z])",
+            _accept,
+        )
+        for words in (b"mnemonic", b"seed phrase", b"recovery phrase")
+    ),
     SecretContext(
         "url-password",
         b"://",

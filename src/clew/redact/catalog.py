@@ -271,6 +271,7 @@ PACKAGE_REGISTRIES = (
 
 HOSTING_AND_CI = (
     SecretKind("vercel-token", ("vcp_", "vci_", "vca_", "vcr_", "vck_"), (alnum(24, 80),), check=has_digit),
+    SecretKind("vercel-token", ("vercel_blob_rw_",), (alnum(12, 24), "_", alnum(24, 48))),
     SecretKind("netlify-token", ("nfp_",), (alnum(36, 48),)),
     SecretKind("heroku-key", ("HRKU-",), (word(36, 70),)),
     SecretKind("fly-token", ("fo1_",), (word(40, 50),)),
@@ -327,6 +328,9 @@ HOSTING_AND_CI = (
 )
 
 GENERAL = (
+    SecretKind(
+        "paseto", tuple(f"v{n}.{use}." for n in (1, 2, 3, 4) for use in ("local", "public")), (word(64, 4_096),)
+    ),
     # Three parts when signed, two when the signature was cut off, five when encrypted.
     SecretKind(
         "jwt",
