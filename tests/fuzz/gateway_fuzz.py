@@ -368,7 +368,6 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--world", type=int, help="run only this one")
     asked = parser.parse_args(words)
-    logging.disable(logging.CRITICAL)
     started, exchanges, findings, ran = time.monotonic(), 0, 0, 0
     numbers = range(asked.worlds) if asked.world is None else (asked.world,)
     for number in numbers:
@@ -384,4 +383,5 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
     sys.exit(main())

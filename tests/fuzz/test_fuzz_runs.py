@@ -59,3 +59,11 @@ def test_an_error_that_no_door_documents_is_a_finding_that_is_kept(
     out = capsys.readouterr().out
     assert "FOUND --seed 4 --only config --case 0: IndexError: pop from empty list at test_fuzz_runs.py" in out
     assert [each.read_bytes() for each in (tmp_path / "findings").iterdir()] == [b"the input"]
+
+
+def test_random_agents_through_a_gateway_find_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = importlib.util.spec_from_file_location("gateway_fuzz", Path(__file__).with_name("gateway_fuzz.py"))
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main(["--seed", "5", "--worlds", "2"]) == 0, capsys.readouterr().out

@@ -465,10 +465,10 @@ class HostedConversations:
             usage = None if told["usage"] is None else CanonicalUsage(**told["usage"])
             text = text_of(rows[0].message) if rows else ""
             return HostedAnswer(**{**told, "content": text, "usage": usage, "is_repeated": True})
-        question, *rows = await self.store.messages(found.id, known["question"], keep_damaged=True) or [None]
-        if question is None or _digest(str(question.message.get("content"))) != known["content"]:
+        rows = await self.store.messages(found.id, known["question"], keep_damaged=True)
+        if not rows or _digest(str(rows[0].message.get("content"))) != known["content"]:
             return None
-        said = takewhile(lambda row: row.message["role"] != "user", rows)
+        said = takewhile(lambda row: row.message["role"] != "user", rows[1:])
         last = next((row for row in reversed(list(said)) if not calls_of(row.message)), None)
         if last is None or last.message["role"] != "assistant" or text_of(last.message).endswith(STOPPED):
             return None
@@ -509,7 +509,7 @@ class HostedConversations:
         self, found: FoundConversation, name: str, change: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> None:
         while True:
-            sent = (await self.store.state(found.id)).get(_SENT_STATE)
+            sent = (await self.store.state(found.id)).get(_SENT_STATE) or []
             known = _entry_of(sent, found.id, name)
             if known is None:
                 return
