@@ -182,6 +182,12 @@ def test_a_long_folder_of_many_changed_files_is_stated_once() -> None:
     assert all(f"part_{n}.py" in text_under(handoff, FILES) for n in range(6))
 
 
+def test_rules_about_names_that_differ_in_a_digit_are_both_listed() -> None:
+    said = [user(f"Read part {n}. Never touch prod_{n}.db.") for n in (1, 2)]
+    rules = text_under(handoff_of([said[0], assistant("Read."), said[1], assistant("Read.")]), RULES)
+    assert "prod_1.db" in rules and "prod_2.db" in rules
+
+
 def test_a_replaced_rule_is_dropped_or_marked_as_former() -> None:
     said = [
         user("Use tabs for indentation, always."),

@@ -332,8 +332,8 @@ class Draft:
 
 
 def _without_values(rule: str) -> str:
-    """A rule without its numbers: a later rule that differs only in them replaces it."""
-    return " ".join("0" if any(map(str.isdigit, word)) else word for word in rule.split())
+    """A rule without its numbers: a later rule that differs only in them replaces it. Names may have digits."""
+    return " ".join("0" if word.strip(".,;:!?").isdigit() else word for word in rule.split())
 
 
 def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
