@@ -372,7 +372,7 @@ class _MaterialReader:
 def _prose_features(piece: str) -> tuple[str, ...]:
     """What is known of a sentence, by name."""
     lowered = piece[:_FEATURE_CHARS].lower()
-    found = ("intent",) if INTENT.found_in(lowered) else ()
+    found: tuple[str, ...] = ("intent",) if INTENT.found_in(lowered) else ()
     if DECISION.found_in(lowered):
         found += ("decision",)
     return (*found, "heading") if piece.startswith("#") or piece.endswith(":") else found
