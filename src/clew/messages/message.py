@@ -138,7 +138,8 @@ def calls_of(message: Message) -> Sequence[ToolCall]:
     calls: Any = message.get("tool_calls") or ()
     for call in calls if isinstance(calls, list) else ():
         if not isinstance(call, dict):
-            return [one for one in calls if isinstance(one, dict)]
+            kept: list[Any] = [one for one in calls if isinstance(one, dict)]
+            return kept
     return calls if isinstance(calls, list) else ()
 
 

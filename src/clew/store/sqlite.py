@@ -161,7 +161,7 @@ class SqliteConnection:
 
     def run_turns(self, turns: Turns[T]) -> T:
         """Run operations one after the other; an error of one is raised inside `turns`, which may clean up."""
-        step = lambda: turns.send(None)  # noqa: E731
+        step: Callable[[], Callable[[], Steps[Any]]] = partial(turns.send, None)
         try:
             while True:
                 operation = step()

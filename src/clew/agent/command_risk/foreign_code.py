@@ -84,11 +84,22 @@ def _fetched_package(command: InspectedCommand) -> str | None:
     rest = positional[count:]
     if positional[:1] == ["init"] and not rest:  # `npm init` alone asks questions and writes a file
         return None
+    # Behind its name, the flags are those of the package itself.
     texts = command.texts
+    package = next((at for at, text in enumerate(texts) if _is_package(texts, at)), len(texts))
+    texts = texts[: package + 1]
     named = [texts[at + 1] for at, text in enumerate(texts[:-1]) if text in {"-p", "--package", "--from", "--spec"}]
+    named += [text.partition("=")[2] for text in texts if text.startswith(("--package=", "--from=", "--spec="))]
     skipped = {texts[at + 1] for at, text in enumerate(texts[:-1]) if text in _FETCHER_VALUES}
     own = next((text for text in rest if text not in skipped), "")
     return named[0] if named else own
+
+
+def _is_package(texts: list[str], at: int) -> bool:
+    is_word = not texts[at].startswith("-")
+    is_value = at > 0 and texts[at - 1] in _FETCHER_VALUES
+    is_subcommand = texts[at] in {"run", "tool", "x", "dlx", "exec", "create", "init", "shell"} and at < 2
+    return is_word and not is_value and not is_subcommand
 
 
 def _is_installed(command: InspectedCommand, package: str) -> bool:

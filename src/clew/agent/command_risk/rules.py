@@ -41,7 +41,7 @@ _METHOD = re.compile(r"^(?:(?:-X|--request=?|--method=?)\s*)?(?:POST|PUT|PATCH|D
 _CACHES = re.compile(
     r"(?:^|/)(?:node_modules|__pycache__|\.(?:pytest|mypy|ruff|parcel|hypothesis|sass|eslint)[_-]?cache|\.hypothesis|\.tox|\.nox|"
     r"\.next|\.nuxt|\.turbo|htmlcov|\.coverage|\.eggs|[\w.*-]*\.egg-info|[\w*-]*\.py[co]|build|dist|target|out|coverage|_build|_site|"
-    r"\.output|\.svelte-kit|\.venv|venv|[\w.*-]+\.(?:log|tmp|bak|orig|rej|swp|pid))/?$"
+    r"\.output|\.nyc_output|\.svelte-kit|\.venv|venv|[\w.*-]+\.(?:log|tmp|bak|orig|rej|swp|pid))/?$"
 )
 """What programs make again by themselves."""
 _EMPTIES = re.compile(r"(?:1?,\$|1,|,)?d|")
