@@ -1,4 +1,4 @@
-"""CPU time of cache breakpoints and of prefix fingerprints, by length of the conversation.
+"""CPU time of cache breakpoints, by length of the conversation.
 
 Beside it a reference that copies everything and marks four, and the bare copy of a list of that length, which
 nobody who gives back a new list can avoid. Run: python benchmarks/caching.py [--messages N ...]
@@ -15,12 +15,12 @@ from statistics import median
 from typing import Any
 
 from _table import report
-from clew.caching import PrefixChain, apply_cache_control, extends
+from clew.caching import apply_cache_control
 from clew.messages import Message
-from clew.testing import synthetic_history, system, user
+from clew.testing import synthetic_history, system
 
 LENGTHS = (1_000, 5_000, 20_000, 100_000)
-COLUMNS = ("messages", "apply ms", "apply native ms", "list copy ms", "deep copy ms", "append us", "extends us")
+COLUMNS = ("messages", "apply ms", "apply native ms", "list copy ms", "deep copy ms")
 
 
 def copy_all_and_mark_four(messages: list[Message]) -> list[Message]:
@@ -44,19 +44,12 @@ def cpu_ms(act: Callable[[], object], times: int) -> float:
 
 
 def measured(messages: list[Message]) -> dict[str, float | int]:
-    chain = PrefixChain(messages)
-    earlier = chain.branch(len(messages) - 2)
-    new = user("One more question about the ledger. " * 100)
-    appended = cpu_ms(lambda: [chain.append(new) for _ in range(100)], 21) / 100
-    compared = cpu_ms(lambda: [extends(earlier, chain) for _ in range(1_000)], 21) / 1_000
     return {
         "messages": len(messages),
         "apply ms": cpu_ms(lambda: apply_cache_control(messages), 201),
         "apply native ms": cpu_ms(lambda: apply_cache_control(messages, "1h", native=True), 201),
         "list copy ms": cpu_ms(lambda: list(messages), 201),
         "deep copy ms": cpu_ms(lambda: copy_all_and_mark_four(messages), 3),
-        "append us": appended * 1_000,
-        "extends us": compared * 1_000,
     }
 
 
