@@ -251,14 +251,14 @@ def regression(counts: TermCounts, present: Flat) -> Flat:
             aims[name] += share * aim
     weights = dict.fromkeys(sorted(aims), 0.0)
     for _ in range(SWEEPS):
-        found = dict.fromkeys(weights, 0.0)
+        expected = dict.fromkeys(weights, 0.0)
         for features, share, _ in rows:
             chance = share * math.exp(sum(map(weights.__getitem__, features)))
             for name in features:
-                found[name] += chance
+                expected[name] += chance
         for name, own in weights.items():
             # Every term has several features that move together, so each moves a part of the way.
-            weights[name] = own + PART * (aims[name] - found[name] - RIDGE * own) / (found[name] + RIDGE)
+            weights[name] = own + PART * (aims[name] - expected[name] - RIDGE * own) / (expected[name] + RIDGE)
 
     def mean_needed(of: Mapping[str, float]) -> float:
         return sum(share * aim * math.exp(sum(of.get(name, 0.0) for name in names)) for names, share, aim in rows)

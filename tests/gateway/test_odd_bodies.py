@@ -18,7 +18,7 @@ from clew.testing.upstream_rules import UpstreamRules
 
 ASKED = {"role": "user", "content": "hi"}
 HUGE_NUMBER = "9" * 10_000
-ODD = {
+ODD: dict[str, str | bytes] = {
     "a message without a role": '{"model":"m","messages":[{"content":"hi"}]}',
     "a number as prompt": '{"model":"m","system":5,"messages":[{"role":"user","content":"hi"}]}',
     "a list of numbers": '{"model":"m","messages":[1,2]}',
@@ -31,13 +31,20 @@ ODD = {
     "a model that is a number": '{"model":5,"messages":[{"role":"user","content":"hi"}]}',
     "no list": '{"model":"m","messages":{"role":"user"}}',
 }
+
+
+def raw_body(case: str) -> bytes:
+    body = ODD[case]
+    return body.encode() if isinstance(body, str) else body
+
+
 PATHS = ["chat/completions", "messages", "messages/count_tokens", "responses"]
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("case", list(ODD))
 async def test_an_odd_body_goes_on_as_it_came(tmp_path: Path, path: str, case: str) -> None:
-    raw = ODD[case].encode() if isinstance(ODD[case], str) else ODD[case]
+    raw = raw_body(case)
     raw = raw.replace(b'"messages":', b'"input":') if path == "responses" else raw
     upstream = Upstream(answers=lambda _: UpstreamAnswer("done"))
     async with gateway_with(upstream, tmp_path) as flow, aiohttp.ClientSession() as http:
@@ -50,7 +57,7 @@ async def test_an_odd_body_goes_on_as_it_came(tmp_path: Path, path: str, case: s
 
 @pytest.mark.parametrize("case", list(ODD))
 async def test_an_odd_request_for_a_handle_goes_on_as_it_came(tmp_path: Path, case: str) -> None:
-    raw = ODD[case].encode() if isinstance(ODD[case], str) else ODD[case]
+    raw = raw_body(case)
     raw = raw.replace(b'"messages":[', b'"input":[').replace(b"}]}", b'},{"type":"compaction_trigger"}]}')
     upstream = Upstream(answers=lambda _: UpstreamAnswer("done"))
     async with gateway_with(upstream, tmp_path) as flow, aiohttp.ClientSession() as http:

@@ -21,7 +21,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 def read_all(path: Path) -> None:
     with open_sessions(path) as found:
         for session in found.sessions:
-            list(session.entries)
+            list(session.entries())
 
 
 def test_a_pipe_that_nobody_writes_to_is_refused(tmp_path: Path) -> None:
