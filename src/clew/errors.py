@@ -39,9 +39,8 @@ A message names the thing, the value and the remedy. Expected outcomes are value
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from clew.lazy import dataclass
 
 if TYPE_CHECKING:
     from clew.messages import Message

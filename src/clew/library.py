@@ -7,7 +7,7 @@ is the engine's decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew import tokens
@@ -31,7 +31,6 @@ from clew.engines import (
     repair_warnings,
 )
 from clew.errors import InvalidArgument
-from clew.lazy import dataclass
 from clew.messages import ParsedConversation, read_conversation, repair
 
 if TYPE_CHECKING:

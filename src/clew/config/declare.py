@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args, get_type_hints
 
 from clew.errors import ConfigProblem, InvalidConfig
-from clew.lazy import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 
 from clew.config.declare import URL, VARIABLE, Setting, TextPattern, setting, settings_in
-from clew.lazy import dataclass
 
 STORE = TextPattern(
     re.compile(r"(?:postgres(?:ql)?|sqlite)://.+|(?![A-Za-z][A-Za-z0-9+.-]*://).+"),

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from clew.config import CompressionSettings, LosslessSettings
 from clew.engines.compaction import Compaction, CompactionItem, messages_of
 from clew.errors import InvalidArgument, PluginError
 from clew.handoff import Summarize
-from clew.lazy import dataclass
 from clew.messages import Message, Tool
 from clew.tokens import DEFAULT_WINDOW, count_each
 

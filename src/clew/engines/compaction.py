@@ -7,13 +7,12 @@ derived from its items.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from clew.handoff import Handoff, unwrap
-from clew.lazy import dataclass
 from clew.messages import Message
 
 

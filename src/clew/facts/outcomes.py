@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from clew.facts.data import load_table
 from clew.facts.text import flatten, result_text, strip_colours
 from clew.facts.tools import Verb
-from clew.lazy import dataclass, lazy_pattern
+from clew.lazy import lazy_pattern
 
 _START_CHARS, _END_CHARS = 1_500, 2_500
 # Tags that a harness puts around a result.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 from clew.facts.data import load_table
 from clew.facts.outcomes import Detector
 from clew.facts.text import clip_piece, code_pieces, prose_pieces, result_text, strip_colours, without_gutter
-from clew.lazy import dataclass
 
 
 class PartKind(StrEnum):

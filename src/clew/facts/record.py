@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from posixpath import basename
 from typing import TYPE_CHECKING, Self
 
@@ -38,7 +38,7 @@ from clew.facts.tools import (
     questions_in,
     read_call,
 )
-from clew.lazy import dataclass, lazy_pattern
+from clew.lazy import lazy_pattern
 from clew.messages import Message, ToolCall, calls_of, text_of
 
 if TYPE_CHECKING:

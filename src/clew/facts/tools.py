@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from posixpath import basename, join, normpath
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from clew.errors import UnreadableCommand
 from clew.facts.data import load_table
-from clew.lazy import dataclass, lazy_pattern
+from clew.lazy import lazy_pattern
 from clew.messages import ToolCall, arguments_of_call, name_of_call
 from clew.shell import SimpleCommand, read_command_line
 

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,6 @@ from clew.facts.speech import DECISION, INTENT, RULE, is_governing, person_text
 from clew.facts.text import CUT, TermKind, Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
 from clew.handoff.value import SHORTENED
-from clew.lazy import dataclass
 from clew.messages import Message, text_of
 
 ReadMessage = Callable[[int], Message]

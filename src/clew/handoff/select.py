@@ -9,12 +9,12 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from clew.facts import Terms
 from clew.facts.parts import noise_of
 from clew.facts.text import TermKind
-from clew.lazy import dataclass
 
 _WORD_WEIGHT = 0.2
 _SOUGHT_BONUS = 2.0

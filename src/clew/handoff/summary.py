@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew.facts import Record
 from clew.handoff.candidates import ReadMessage
 from clew.handoff.value import Handoff
-from clew.lazy import dataclass
 from clew.messages import Message
 from clew.redact import redact_messages, redact_text
 

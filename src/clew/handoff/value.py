@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from clew.lazy import dataclass
 from clew.messages import Message, calls_of, reasoning_of, text_of
 
 PREFIX = """\

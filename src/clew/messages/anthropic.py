@@ -7,10 +7,10 @@ calls, reasoning comes before what it led to, and no text is blank. The system p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from clew.errors import InvalidMessage
-from clew.lazy import dataclass
 from clew.messages.message import (
     Message,
     ParsedMessages,

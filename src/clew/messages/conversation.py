@@ -7,13 +7,12 @@ written exactly as it was read. How one dialect encodes a message is in the modu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import takewhile
 from typing import Any
 
 from clew.errors import InvalidArgument
-from clew.lazy import dataclass
 from clew.messages.message import (
     DialectName,
     Message,

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from clew.errors import InvalidMessage
-from clew.lazy import dataclass
 from clew.messages.message import (
     Message,
     ParsedMessages,

@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, NotRequired, Required, TypeAlias, TypedDict
 
 from clew.errors import InvalidMessage
-from clew.lazy import dataclass
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 DialectName: TypeAlias = Literal["openai_chat", "responses", "anthropic", "gemini"]

@@ -7,9 +7,9 @@ text. A tool that a provider runs itself is left out of another dialect.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from clew.lazy import dataclass
 from clew.messages.message import DialectName, Part, Tool
 
 RESPONSES_ITEM = "responses_item"

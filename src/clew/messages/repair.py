@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeAlias, cast
 
 from clew.errors import InvalidArgument
-from clew.lazy import dataclass
 from clew.messages.message import (
     NO_RESULT,
     OLD_TOOL_ROLE,

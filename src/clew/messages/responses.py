@@ -7,12 +7,11 @@ part of its content. The instructions of a request are handled in `conversation`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from clew.errors import InvalidMessage
-from clew.lazy import dataclass
 from clew.messages.message import (
     Message,
     ParsedMessages,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
 
-from clew.lazy import dataclass, lazy_pattern
+from clew.lazy import lazy_pattern
 from clew.redact.values import (
     QUOTE,
     SecretFinding,

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from clew.lazy import dataclass, lazy_pattern
+from clew.lazy import lazy_pattern
 from clew.redact.by_context import echoed_password
 from clew.redact.values import (
     PLACEHOLDER_START,

@@ -13,10 +13,10 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 
-from clew.lazy import dataclass, lazy_pattern
+from clew.lazy import lazy_pattern
 from clew.redact.catalog import CATALOG, SecretKind
 from clew.redact.values import SecretFinding, is_wordy, mixes_letters_and_digits
 

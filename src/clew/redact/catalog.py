@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from clew.lazy import dataclass, lazy_pattern
+from clew.lazy import lazy_pattern
 
 SecretCheck: TypeAlias = Callable[[bytes], bool]
 

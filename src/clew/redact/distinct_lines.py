@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
 from itertools import accumulate
-
-from clew.lazy import dataclass
 
 ALONE = "\n\0\n"
 """Between texts that are searched together: nothing that is searched for goes on behind a null character."""

@@ -10,11 +10,12 @@ import base64
 import binascii
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from operator import gt, sub
 from typing import NamedTuple
 
-from clew.lazy import dataclass, lazy_pattern
+from clew.lazy import lazy_pattern
 
 PLACEHOLDER_START = "[REDACTED:"
 PLACEHOLDER_END = "]"

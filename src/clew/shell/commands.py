@@ -11,10 +11,9 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from clew.errors import UnreadableCommand
-from clew.lazy import dataclass
 
 UNKNOWN = "\ufffc"
 """In a word: text that is known only when the line runs."""

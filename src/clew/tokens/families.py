@@ -7,10 +7,8 @@ family's own vocabulary on the text of `benchmarks/_texts.py`.
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
-
-from clew.lazy import dataclass
 
 _PROVIDER_PREFIX = re.compile(
     r"^(?:(?:us|eu|apac|ap|jp|au|ca|sa|global|us-gov)\.)?"

@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any
 
-from clew.lazy import dataclass
 from clew.tokens.count import TokenCounter
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ name counts. Names are written as `normalize_model_name` gives them.
 
 from __future__ import annotations
 
-from clew.lazy import dataclass
+from dataclasses import dataclass
 
 _ANTHROPIC = "platform.claude.com/docs/en/models/overview, 2026-11"
 _OPENAI = "platform.openai.com/docs/models, 2026-11"

@@ -23,13 +23,13 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from clew.errors import ClewError
-from clew.lazy import dataclass
 from clew.tokens.families import DEFAULT_WINDOW, normalize_model_name, starts_with_name
 from clew.tokens.window_table import KNOWN_MODELS, KnownModel
 

@@ -6,13 +6,12 @@ Every budget rises with the window and none is larger than it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clew.config import CompressionSettings
 from clew.engines.base import threshold_for
 from clew.errors import InvalidArgument
-from clew.lazy import dataclass
 
 SMALLEST_WINDOW = 2_000
 """Smaller ones are served too, with a warning: a handoff has hardly any room in them."""

@@ -7,7 +7,7 @@ the engine was given.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,6 @@ from clew.handoff import (
     SummaryInput,
     summarize_builtin,
 )
-from clew.lazy import dataclass
 from clew.messages import Message
 from clew.redact import redact_messages, redact_text
 from clew.tokens import DEFAULT_WINDOW

@@ -6,14 +6,13 @@ Numbers go on counting over compactions: m12 is the same message for as long as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain, compress, count, islice, takewhile
 from operator import itemgetter
 from typing import Any
 
 from clew.facts import Record, person_text
 from clew.handoff import WrappedSummary, unwrap
-from clew.lazy import dataclass
 from clew.messages import (
     Message,
     Repaired,

@@ -7,7 +7,7 @@ its results. The newest user message always stays, word for word unless it alone
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 from clew.config import CompressionSettings
@@ -34,7 +34,6 @@ from clew.engines.compressor.prune import (
 )
 from clew.facts import Record
 from clew.handoff import ReadMessage, SummaryInput, wrap
-from clew.lazy import dataclass
 from clew.messages import Message, Repaired, safe_cut_at_or_before, text_of
 from clew.redact import redact_messages
 
