@@ -11,4 +11,4 @@ with clew.Projection(engine="lcm", context_length=16_000) as view:
     written = next(message for message in messages if "n0-" in str(message["content"]))
     print(f"{len(history)} messages, shown as {len(messages)}; folded {len(view.compactions)} times")
     print(next(line for line in written["content"].splitlines() if "n0-" in line)[:100])
-    print("word for word:", view.recall(around=7)[2].message["content"].splitlines()[0])
+    print("word for word:", view.recall("m7")[0].message["content"].splitlines()[0])

@@ -56,7 +56,14 @@ def test_a_note_behind_the_system_prompt_leaves_the_prompt_cached() -> None:
 def test_every_policy_sends_every_call() -> None:
     history = money.long_session([synthetic_history(90), synthetic_history(60, seed=1)], 60_000)
     rows, compactions = money.compared(history, [64_000])
-    policies = ["no compaction", "clew, built-in", "clew, text", "clew, extending", "prune in place"]
+    policies = [
+        "no compaction",
+        "clew, built-in",
+        "clew, text",
+        "clew, extending",
+        "clew, finished tasks",
+        "prune in place",
+    ]
     assert [row["policy"] for row in rows] == policies
     calls = sum(message["role"] == "assistant" for message in history)
     assert {row["calls"] for row in rows} == {calls}

@@ -76,33 +76,33 @@ async def test_calls_of_tools_are_told_with_their_outcome(run: Run, tmp_path: Pa
 
 
 async def test_what_is_dangerous_is_refused_where_nobody_is_there(run: Run, tmp_path: Path) -> None:
-    precious = tmp_path / "project" / "build"
+    precious = tmp_path / "project" / "assets"
     precious.mkdir()
-    danger = UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf build"}),))
+    danger = UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf assets"}),))
     async with Upstream(danger, UpstreamAnswer("I could not.")) as upstream:
         code, out, _ = await run(upstream, "-p", "Clean up", "--json")
         result = upstream.received[1].body["messages"][-1]
     told = json.loads(out)
     assert code == 3
     assert told["tools"][0]["ok"] is False
-    assert told["refused"] == [{"name": "terminal", "headline": "$ rm -rf build", "reasons": [REASON]}]
+    assert told["refused"] == [{"name": "terminal", "headline": "$ rm -rf assets", "reasons": [REASON]}]
     assert "nobody is here to approve" in result["content"]
     assert precious.exists()
 
 
 async def test_a_refusal_is_told_beside_the_answer_with_the_reason_and_a_code_of_its_own(run: Run) -> None:
-    danger = UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf build"}),))
+    danger = UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf assets"}),))
     async with Upstream(danger, UpstreamAnswer("I could not.")) as upstream:
         code, out, err = await run(upstream, "-p", "Clean up")
     assert (code, out) == (3, "I could not.\n")
-    assert err == f"clew: not run: terminal $ rm -rf build: {REASON}; --yes would allow it\n"
+    assert err == f"clew: not run: terminal $ rm -rf assets: {REASON}; --yes would allow it\n"
 
 
 async def test_a_stream_of_json_tells_each_thing_as_it_happens(run: Run, tmp_path: Path) -> None:
     (tmp_path / "project" / "hall.txt").write_text("tick\n")
     steps = (
         UpstreamAnswer(calls=(call("read_file", {"path": "hall.txt"}, id="c1"),)),
-        UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf build"}, id="c2"),)),
+        UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf assets"}, id="c2"),)),
         UpstreamAnswer("It ticks."),
     )
     async with Upstream(*steps) as upstream:
@@ -136,9 +136,9 @@ async def test_a_file_goes_along_with_a_question_of_a_script(run: Run, tmp_path:
 
 
 async def test_yes_lets_everything_run(run: Run, tmp_path: Path) -> None:
-    gone = tmp_path / "project" / "build"
+    gone = tmp_path / "project" / "assets"
     gone.mkdir()
-    danger = UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf build"}),))
+    danger = UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf assets"}),))
     async with Upstream(danger, UpstreamAnswer("Done.")) as upstream:
         code, out, _ = await run(upstream, "-p", "Clean up", "--yes")
     assert (code, out) == (0, "Done.\n")

@@ -347,7 +347,6 @@ def test_two_results_cannot_share_a_file(tmp_path: Path, capsys: pytest.CaptureF
         ("not json", "no JSON"),
         ('{"a": 1}', "without `messages`"),
         ("[1, 2]", "message 0"),
-        ('[{"role": "wizard", "content": "x"}]', "wizard"),
         ('{"messages": 3}', "not a list"),
     ],
 )

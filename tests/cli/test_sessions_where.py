@@ -64,7 +64,7 @@ def test_the_commands_serve_postgresql_too(empty_home: Kept, kept_on_server: str
     code, out, err = empty_home.run("sessions", "list", "--json", **environ)
     assert code == 0, err
     assert [each["id"] for each in json.loads(out)["sessions"]] == ["s_4f1c0d", "helper", "other-way", "clock-2"]
-    assert "«bearing»" in empty_home.run("search", "bearing", **environ)[1]
+    assert "A dry bearing" in empty_home.run("search", "bearing", **environ)[1]
     assert "nobodys" in empty_home.run("usage", **environ)[1]
     assert "compactions by day" in empty_home.run("insights", "--since", "2026-01-01", **environ)[1]
     assert empty_home.run("sessions", "undo", "clock-2", **environ)[0] == 0

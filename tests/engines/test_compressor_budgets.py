@@ -80,9 +80,13 @@ def test_a_compaction_that_frees_a_tenth_and_fits_is_no_strike() -> None:
     assert Strikes(1, 500).after_compaction(1_000, 900, threshold=950) == Strikes(0, 900, 1)
 
 
-@pytest.mark.parametrize(("before", "after", "threshold"), [(1_000, 901, 2_000), (1_000, 500, 500), (1_000, 1_000, 1)])
+@pytest.mark.parametrize(("before", "after", "threshold"), [(1_000, 901, 950), (1_000, 500, 500), (1_000, 1_000, 1)])
 def test_one_that_frees_less_or_leaves_too_much_is_a_strike(before: int, after: int, threshold: int) -> None:
     assert Strikes().after_compaction(before, after, threshold).count == 1
+
+
+def test_a_compaction_below_the_threshold_is_no_strike() -> None:
+    assert Strikes().after_compaction(1_000, 990, 2_000) == Strikes(0, 990, 1)
 
 
 def test_two_strikes_in_a_row_are_out_and_growth_forgives_them() -> None:

@@ -17,7 +17,7 @@ from google import genai
 from google.genai import types
 from openai import AsyncAzureOpenAI, AsyncOpenAI
 
-from clew.gateway.aws import AwsCredential, Frame, FrameReader, event_frame, is_signed_with, signed_headers
+from clew.gateway.aws import AwsCredential, EventFrame, FrameReader, event_frame, is_signed_with, signed_headers
 from clew.messages import text_of
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault, UpstreamRules
@@ -285,7 +285,7 @@ def test_frames_come_in_any_pieces_and_a_damaged_one_loses_no_byte(size: int) ->
     with pytest.raises(ValueError, match="damaged"):
         list(reader.frames(damaged))
     assert damaged.endswith(reader.take_rest())
-    assert Frame({":event-type": "other"}, b"x").event is None
+    assert EventFrame({":event-type": "other"}, b"x").event is None
 
 
 # -- ChatGPT, and several upstreams ------------------------------------------------------------------------------------

@@ -89,7 +89,9 @@ def test_again_and_again_one_summary_and_one_note_stand(
         assert broken_promises(view, done) == []
         assert one_summary_at_most(done.messages)
         assert json.dumps(list(done.messages)).count(json.dumps(SYSTEM_NOTE)[1:-1]) <= 1
-        assert not compress(engine, done.messages).changed or not done.changed
+        # A newest result that used the free window may be folded by the next one, but not for ever.
+        again = compress(engine, done.messages)
+        assert not done.changed or not again.changed or not compress(engine, again.messages).changed
         new = [message for message in more if message["role"] != "system"]
         view = [*done.messages, *json.loads(json.dumps(new).replace("call_", f"call_{number}_"))]
 

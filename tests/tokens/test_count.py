@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from clew.errors import InvalidMessage
 from clew.messages import Message
 from clew.tokens import count_each, count_tokens, counter_for
 from clew.tokens.count import EXACT_CHARS
@@ -173,14 +174,15 @@ def test_odd_requests_are_counted_without_complaint() -> None:
     assert count_tokens([], tools={"name": "single"}) > 0
 
 
-def test_nesting_without_end_is_counted_to_a_depth() -> None:
+def test_nesting_without_end_is_refused() -> None:
     deep: Any = "bottom"
     for _ in range(5_000):
         deep = [{"type": "tool_result", "content": deep}]
-    assert count_tokens([as_message({"role": "user", "content": deep})]) < 2_000
     loop: dict[str, Any] = {"type": "strange"}
     loop["self"] = loop
-    assert count_tokens([as_message({"role": "user", "content": [loop]})]) < 2_000
+    for content in (deep, [loop]):
+        with pytest.raises(InvalidMessage, match="nested too deeply"):
+            count_tokens([as_message({"role": "user", "content": content})])
 
 
 def test_arguments_that_claude_sees_plain_are_not_counted_as_escaped_json() -> None:

@@ -311,18 +311,18 @@ async def test_ctrl_c_forgets_what_is_typed(tmp_path: Path) -> None:
         await chat.leaves()
 
 
-DANGER = calls(call("terminal", {"command": "rm -rf build"}))
+DANGER = calls(call("terminal", {"command": "rm -rf assets"}))
 
 
 @pytest.mark.parametrize(("answer", "is_gone"), [("y", True), ("a", True), ("n", False)])
 async def test_a_person_is_asked_before_what_is_dangerous(tmp_path: Path, answer: str, is_gone: bool) -> None:
     provider = ScriptedProvider(DANGER, says("So be it."))
     async with chat_with(provider, tmp_path) as chat:
-        build = tmp_path / "project" / "build"
+        build = tmp_path / "project" / "assets"
         build.mkdir()
         chat.type("Clean up", ENTER)
         await chat.until(lambda: chat.terminal.approvals.is_open)
-        await chat.sees("rm -rf build")
+        await chat.sees("rm -rf assets")
         assert "why you are asked" in chat.text
         chat.type(answer, ENTER)
         await chat.sees("So be it.")
@@ -369,7 +369,7 @@ async def test_half_a_sentence_allows_nothing_and_is_there_again_afterwards(tmp_
 
 async def test_ctrl_c_at_a_question_stops_the_turn(tmp_path: Path) -> None:
     async with chat_with(ScriptedProvider(DANGER), tmp_path) as chat:
-        build = tmp_path / "project" / "build"
+        build = tmp_path / "project" / "assets"
         build.mkdir()
         chat.type("Clean up", ENTER)
         await chat.until(lambda: chat.terminal.approvals.is_open)

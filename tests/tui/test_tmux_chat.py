@@ -99,7 +99,7 @@ def status_of(shown: str) -> str:
 
 async def test_a_whole_chat_from_greeting_to_farewell(tmp_path: Path) -> None:
     reply = "# Clocks\n\nThe **third** one is late:\n\n- oil it\n- wind it\n\n```python\nlate = 3\n```\nThat is all."
-    danger = call("terminal", {"command": "rm -rf build"})
+    danger = call("terminal", {"command": "rm -rf assets"})
     steps: list[Step] = [
         UpstreamAnswer(reply),
         UpstreamAnswer("I remove it.", calls=(danger,)),
@@ -108,7 +108,7 @@ async def test_a_whole_chat_from_greeting_to_farewell(tmp_path: Path) -> None:
         UpstreamAnswer("I was stopped before."),
     ]
     async with Upstream(*steps) as upstream, chat_at(upstream, tmp_path) as screen:
-        (tmp_path / "project" / "build").mkdir()
+        (tmp_path / "project" / "assets").mkdir()
 
         shown = await screen.sees("clew ", "model", "window 64.0K (as configured)", "caching", "to compaction")
         assert "mock-1 · ▯▯▯▯▯▯▯" in status_of(shown) or "mock-1 · ▮▯▯▯▯▯▯" in status_of(shown)
@@ -119,11 +119,11 @@ async def test_a_whole_chat_from_greeting_to_farewell(tmp_path: Path) -> None:
         assert "no price" in status_of(shown)
 
         await screen.type("Remove the build", "Enter")
-        await screen.sees("terminal wants to", "rm -rf build", "allow? [y/a/n]")
-        assert (tmp_path / "project" / "build").exists()
+        await screen.sees("terminal wants to", "rm -rf assets", "allow? [y/a/n]")
+        assert (tmp_path / "project" / "assets").exists()
         await screen.type("y", "Enter")
-        await screen.sees("✓ $ rm -rf build", "It is gone.")
-        assert not (tmp_path / "project" / "build").exists()
+        await screen.sees("✓ $ rm -rf assets", "It is gone.")
+        assert not (tmp_path / "project" / "assets").exists()
 
         await screen.type("/help", "Enter")
         await screen.sees("/quit", "/help COMMAND says more")

@@ -137,7 +137,7 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class EventFrame:
     """One message of a stream: its headers as far as they are texts, and its payload."""
 
     headers: Mapping[str, str]
@@ -164,10 +164,10 @@ class Frame:
         return whole + struct.pack("!I", zlib.crc32(whole))
 
 
-def event_frame(event: bytes) -> Frame:
+def event_frame(event: bytes) -> EventFrame:
     """A frame for one event of the model."""
     headers = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
-    return Frame(headers, framed(event))
+    return EventFrame(headers, framed(event))
 
 
 def framed(event: bytes) -> bytes:
@@ -175,10 +175,10 @@ def framed(event: bytes) -> bytes:
     return json.dumps({"bytes": base64.b64encode(event).decode()}).encode()
 
 
-def error_frame(kind: str, message: str) -> Frame:
+def error_frame(kind: str, message: str) -> EventFrame:
     """A frame that ends a stream with an error."""
     headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": "exception"}
-    return Frame(headers, json.dumps({"message": message}).encode())
+    return EventFrame(headers, json.dumps({"message": message}).encode())
 
 
 class FrameReader:
@@ -187,7 +187,7 @@ class FrameReader:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def frames(self, chunk: bytes) -> Iterator[tuple[Frame, bytes]]:
+    def frames(self, chunk: bytes) -> Iterator[tuple[EventFrame, bytes]]:
         """Raises `EventTooLong`, and `ValueError` where the bytes are no frames: `take_rest` has them."""
         self._rest += chunk
         while len(self._rest) >= 12:
@@ -201,7 +201,7 @@ class FrameReader:
             whole = bytes(self._rest[:size])
             if zlib.crc32(whole[:-4]) != struct.unpack("!I", whole[-4:])[0]:
                 raise ValueError("a frame of the stream is damaged")
-            frame = Frame(dict(_headers(whole[12 : 12 + head_size])), whole[12 + head_size : -4])
+            frame = EventFrame(dict(_headers(whole[12 : 12 + head_size])), whole[12 + head_size : -4])
             del self._rest[:size]
             yield frame, whole
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from multidict import CIMultiDict
 
-from clew.gateway.aws import STREAM_TYPE, Frame, FrameReader, framed
+from clew.gateway.aws import STREAM_TYPE, EventFrame, FrameReader, framed
 from clew.gateway.bodies import UnreadableBody, read_json, write_json
 from clew.gateway.wires import Change, GatewayWire
 from clew.providers import ConnectionFailed, ErrorInReply, EventTooLong, Reply, Request, SseReader
@@ -159,7 +159,7 @@ class UsageTeller:
             for frame, raw in frames.frames(chunk):
                 event = frame.event
                 told = self._told(event) if event is not None and b"sage" in event else event
-                passed += raw if told is None or told is event else Frame(frame.headers, framed(told)).encode()
+                passed += raw if told is None or told is event else EventFrame(frame.headers, framed(told)).encode()
         except (ValueError, IndexError, struct.error):
             # No frames: what came of it passes as it is.
             passed += frames.take_rest()

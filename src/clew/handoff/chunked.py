@@ -113,6 +113,8 @@ class ChunkedSummary:
         """The next prompt, which fits the window together with its output; raises `SummaryFailed` if none does."""
         most = limits.context - limits.output - limits.context // 50
         empty = self._contents(limits)
+        if self.count(write_prompt(empty)) > most // 2:
+            empty = replace(empty, is_brief=True)
         room = most - self.count(write_prompt(empty))
         for _ in range(_TRIES_TO_FIT):
             chunk = next_chunk(self._transcript, self._position, room, self.count) if room > 0 else None

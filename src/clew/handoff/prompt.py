@@ -63,6 +63,8 @@ class PromptContents:
     """Given where no entry has it."""
     focus: str | None = None
     is_last: bool = True
+    is_brief: bool = False
+    """Headings alone, without what belongs under each: for windows that have little room."""
 
 
 def template_for(contents: PromptContents) -> str:
@@ -82,7 +84,7 @@ def write_prompt(contents: PromptContents) -> str:
     focus = shorten(neutralized(contents.focus), _FOCUS_CHARS) if contents.focus else ""
     return fill_template(
         template_text(template_for(contents)),
-        _common_values(contents.budget, focus)
+        _common_values(contents.budget, focus, is_brief=contents.is_brief)
         | {
             "delimiter": delimiter,
             "mark": UNVERIFIED_MARK,
@@ -109,13 +111,16 @@ def write_instruction(source: SummaryInput, budget: int) -> str:
     )
 
 
-def _common_values(budget: int, focus: str) -> dict[str, str]:
+def _common_values(budget: int, focus: str, *, is_brief: bool = False) -> dict[str, str]:
+    headings = template_text(_HEADINGS).strip()
+    if is_brief:
+        headings = "\n".join(line for line in headings.splitlines() if line.startswith("## "))
     size = {"budget": str(budget), "words": str(int(budget * _WORDS_PER_TOKEN))}
     return {
         **size,
         "rules": fill_template(template_text(_RULES), size),
         "focus": fill_template(_FOCUS, {"focus": focus}) if focus else "",
-        "headings": template_text(_HEADINGS).strip(),
+        "headings": headings,
     }
 
 
