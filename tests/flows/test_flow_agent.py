@@ -237,7 +237,7 @@ async def test_recall_brings_back_the_exact_words_of_what_was_folded(tmp_path: P
             answers("Under the drawer."),
         )
         found, read = talk.results(2)
-        assert "from="m6 user"" in found
+        assert 'from="m6 user"' in found
         assert exact in read
 
 

@@ -82,9 +82,9 @@ _GOVERNING = frozenset(_SPEECH["governing"]["names"].split())
 # -- whose words -------------------------------------------------------------------------------------------------------
 
 
-def person_text(text: str, sender: str = "") -> str:
+def person_text(text: str, sender: object = "") -> str:
     """The part of a user message that a person wrote; empty where a program wrote all of it."""
-    if sender in _NAMES:
+    if isinstance(sender, str) and sender in _NAMES:
         return ""
     said = text.strip()
     if "<" in said:

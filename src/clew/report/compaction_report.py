@@ -341,9 +341,10 @@ def _tool_names(messages: Sequence[Message]) -> list[str]:
     names = []
     for message in messages:
         calls = calls_of(message)
-        by_id.update((call["id"], name_of_call(call)) for call in calls)
+        # Ids may be missing or of any type: the report shows the input before it was repaired.
+        by_id.update((str(call.get("id")), name_of_call(call)) for call in calls)
         called = ", ".join(dict.fromkeys(map(name_of_call, calls)))
-        names.append(by_id.get(message.get("tool_call_id", ""), "") if message["role"] == "tool" else called)
+        names.append(by_id.get(str(message.get("tool_call_id")), "") if message.get("role") == "tool" else called)
     return names
 
 

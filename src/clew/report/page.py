@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clew import __version__
 from clew.engines import Fate
 from clew.handoff import Handoff, references_in
-from clew.messages import Message, calls_of, images_of, name_of_call, reasoning_of, text_of
+from clew.messages import Message, ToolCall, arguments_of_call, calls_of, images_of, name_of_call, reasoning_of, text_of
 from clew.report.compaction_report import CompactionReport, MessageOutcome, RequestPart
 from clew.report.handoff import handoff_html
 from clew.report.map_section import map_section
@@ -232,10 +232,16 @@ class ClippedText:
     left_out: int
 
 
+def _shown_arguments(call: ToolCall) -> str:
+    function: Any = call.get("function")
+    written = function.get("arguments", "") if isinstance(function, Mapping) else arguments_of_call(call)
+    return str(written or "")
+
+
 def shown_text(message: Message) -> str:
     """A message as a person reads it: what it says, then its calls, then what cannot be shown."""
     said = [text_of(message)] if text_of(message) else []
-    calls = [f"→ {name_of_call(call)} {call['function'].get('arguments', '')}" for call in calls_of(message)]
+    calls = [f"→ {name_of_call(call)} {_shown_arguments(call)}" for call in calls_of(message)]
     beside = []
     if reasoning := reasoning_of(message):
         beside.append(f"[{len(reasoning)} blocks of reasoning, not shown]")
