@@ -20,7 +20,7 @@ import clew
 from _sessions import LEAST_CHARS, CutSession, conversation_files, cut_sessions, load_scorer, name_of
 from clew.config import CompressionSettings
 from clew.engines import ContextCompressor
-from clew.engines.compressor.budgets import budgets_for_target
+from clew.engines.compressor.plan import budgets_for_target
 from clew.handoff import Summary, SummaryInput, summarize_builtin
 from clew.handoff.builtin import Draft
 from clew.handoff.candidates import Candidate

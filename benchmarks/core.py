@@ -13,8 +13,10 @@ import argparse
 import ast
 import importlib
 import json
+import random
 import sys
 import tempfile
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -78,6 +80,47 @@ def exam() -> Iterator[Row]:
         yield f"{target:,} tokens, mean", 100 * mean(mark for each in marks.values() for mark in each), "%"
         for name, each in marks.items():
             yield f"{target:,} tokens, {name}", 100 * mean(each), "%"
+
+
+def inventions() -> Iterator[Row]:
+    """What is reported in truthful handoffs by a model, and which of ten inventions planted in each are."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(shared("exam", "reference").glob("*.md"))}
+    sessions = dict(load_scorer(shared("exam", "exam.py")).sessions(shared("exam", "sessions")))
+    planted = found = 0
+    for name, text in texts.items():
+
+        def reported(written: str) -> set[str]:
+            done = clew.compress(sessions[name], target_tokens=TARGET, summarizer=lambda _: written)  # noqa: B023
+            return set(done.compaction.unverified)
+
+        truthful = reported(text)
+        yield f"reported in the truthful handoff {name}", len(truthful), ""
+        invented = list(invented_strings(random.Random(name)))
+        lines = "\n".join(f"- {line}" for line, _ in invented)
+        claims = reported(f"{text}\n{lines}\n") - truthful
+        planted += len(invented)
+        found += sum(any(claim in told or told in claim for told in claims) for _, claim in invented)
+    yield f"{planted} planted inventions, reported", found, ""
+
+
+def invented_strings(chance: random.Random) -> Iterator[tuple[str, str]]:
+    """Lines with an exact thing that no session has, and this thing: hashes, paths, counts, values, quotes."""
+    words = ["lantern", "otter", "marble", "violin", "saffron", "glacier", "pewter", "walnut", "cobalt", "heron"]
+    for length in (7, 40):
+        digest = f"{chance.getrandbits(160):040x}"[: length - 2] + "a7"
+        yield f"Committed as {digest}.", digest
+    for folder in ("src", "tests/unit", "/srv/app"):
+        path = f"{folder}/{chance.choice(words)}_{chance.choice(words)}/{chance.choice(words)}.py"
+        yield f"Changed {path}.", path
+    tests = f"{chance.randrange(611, 989)} passed"
+    yield f"The suite ends with {tests}.", tests
+    value = str(chance.randrange(10_000_000, 99_999_999))
+    yield f"The job has the number {value}.", value
+    for opening in ("We never agreed to", "Please replace"):
+        quote = f"{opening} the {chance.choice(words)} behind every {chance.choice(words)} before winter"
+        yield f'The user: "{quote}".', quote
+    identifier = str(uuid.UUID(int=chance.getrandbits(128)))
+    yield f"The run is {identifier}.", identifier
 
 
 def retention() -> Iterator[Row]:
@@ -220,7 +263,7 @@ def conformance() -> Iterator[Row]:
 
 
 MEASURES: tuple[Callable[[], Iterator[Row]], ...]
-MEASURES = (exam, retention, handoff_score, conformance, code, files, start, speed, threads)
+MEASURES = (exam, inventions, retention, handoff_score, conformance, code, files, start, speed, threads)
 
 
 def main() -> None:

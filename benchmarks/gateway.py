@@ -1,12 +1,13 @@
 """What the gateway adds to a request, what it holds, and what it does to a provider's cache.
 
-    python benchmarks/gateway.py [--only latency|streams|idle|cache] [--rounds N] [--requests N]
+    python benchmarks/gateway.py [--only latency|streams|idle|cache|recall] [--rounds N] [--requests N]
 
 Latency: requests whose history grows, as agents send them, go by turns straight to an upstream, through a plain aiohttp
 pass-through, and through the gateway, which reads, recognises and records them. Each is a process of its own. The best
 of several rounds is told, since machines are shared, and the CPU time that the process spent on a request.
 Streams: so many replies are streamed at once, slowly; the memory of the gateway meanwhile. Idle: memory for each
 session after it has rested. Cache: the share of prompt tokens that an upstream's cache held, with and without it.
+Recall: requests of a folded conversation whose model does not recall, with the tools and without.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ from aiohttp import web
 
 import _repository  # noqa: F401
 from _table import report
+from clew.gateway.recall import tool_tokens
+from clew.messages import DialectName
 from clew.testing import synthetic_history
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from clew.tokens import counter_for
 from tests.support.gateway_clients import CLIENTS
 
 SIZES = {"10 KB": 10_000, "100 KB": 100_000, "1 MB": 1_000_000}
@@ -348,6 +352,54 @@ async def measure_cache() -> None:
     report("gateway_cache", rows, tuple(rows[0]))
 
 
+# -- recall ------------------------------------------------------------------------------------------------------------
+
+
+async def measure_recall(rounds: int, requests: int) -> None:
+    """What recall adds to requests of a folded conversation whose model does not recall. All in this process."""
+    tools = [{"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}}]
+    answer = UpstreamAnswer("It is done. " * 200, piece_chars=12)
+    history: list[dict[str, Any]] = []
+    spent: dict[str, list[tuple[float, float]]] = {"on": [], "off": []}
+    with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
+        async with (
+            gateway_with(Upstream(answers=lambda _: answer), Path(folder)) as flow,
+            aiohttp.ClientSession() as client,
+        ):
+
+            async def ask(recall: str) -> None:
+                body = {"model": GATEWAY_MODEL, "messages": history, "tools": tools, "stream": True}
+                headers, url = {"x-clew-recall": recall}, f"{flow.base_url}/chat/completions"
+                async with client.post(url, json=body, headers=headers) as reply:
+                    assert (await reply.read()).endswith(b"[DONE]\n\n")
+                await flow.wait_for_recordings()
+
+            while not any(it.is_folded for it in flow.exchanges):
+                history.append({"role": "user", "content": f"note {len(history)} " + "and so on " * 300})
+                await ask("on")
+                history.append({"role": "assistant", "content": "It is done. " * 200})
+            history.append({"role": "user", "content": "Go on."})
+            for recall in ("on", "off") * rounds:
+                started, cpu = time.perf_counter(), time.process_time()
+                for _ in range(requests):
+                    await ask(recall)
+                passed = (time.perf_counter() - started) / requests, (time.process_time() - cpu) / requests
+                spent[recall].append(passed)
+    rows = [
+        {
+            "recall": recall,
+            "ms, best round": 1_000 * min(it[0] for it in figures),
+            "CPU ms, best round": 1_000 * min(it[1] for it in figures),
+        }
+        for recall, figures in spent.items()
+    ]
+    report("gateway_recall", rows, tuple(rows[0]))
+    print(f"{rounds} rounds of {requests} streamed replies of 200 events; load average {os.getloadavg()[0]:.1f}")
+    counter = counter_for("gpt-5").text
+    dialects: tuple[DialectName, ...] = ("openai_chat", "responses", "anthropic", "gemini")
+    print("tokens of the two tools:", ", ".join(f"{it} {tool_tokens(it, counter)}" for it in dialects))
+
+
 # -- the program -------------------------------------------------------------------------------------------------------
 
 
@@ -365,11 +417,13 @@ def main() -> None:
         asyncio.run(measure_idle())
     if options.only in (None, "cache"):
         asyncio.run(measure_cache())
+    if options.only in (None, "recall"):
+        asyncio.run(measure_recall(options.rounds, options.requests))
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=("latency", "streams", "idle", "cache"))
+    parser.add_argument("--only", choices=("latency", "streams", "idle", "cache", "recall"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=100, help="of a round, for each size and way")
     parser.add_argument("--role", choices=("upstream", "pass-through"), help=argparse.SUPPRESS)

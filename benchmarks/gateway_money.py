@@ -27,7 +27,7 @@ from _sessions import conversation_files, name_of, sessions_in
 from _table import report
 from clew.config import CompressionSettings
 from clew.engines import Compaction, ContextCompressor, budgets_for
-from clew.gateway.savings import MUST_FOLD, handoff_pays, is_time_to_prepare, pays_back
+from clew.gateway.conversations import MUST_FOLD, handoff_pays, is_time_to_prepare, pays_back
 from clew.messages import Message
 from clew.testing import user
 from clew.turn import HANDOFF_SHARE

@@ -1,6 +1,6 @@
 """What survives a compaction, counted; no model judges it.
 
-    python benchmarks/quality.py [--data FOLDER] [--scorer retention.py] [--only PART] [--losses]
+    python benchmarks/quality.py [--data FOLDER] [--scorer retention.py] [--only PART] [--losses] [--hermes FOLDER]
 
 1. Retention: real sessions are cut where 70% of their text has passed, what is before the cut is compressed through
    the default code path, and what the agent used afterwards is looked for in the result. The definitions are those of
@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from itertools import cycle, product
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from clew.handoff import unwrap
 from clew.messages import Message, text_of
 from clew.testing import assistant, call, synthetic_history, system, tool, user
 from clew.tokens import counter_for
+from hermes_side import HermesSide, load_hermes
 
 TARGET_TOKENS = 10_000
 TARGET_CHARS = 40_000
@@ -57,7 +59,7 @@ Engine = Callable[[list[Any]], Sequence[Any]]
 # -- retention ---------------------------------------------------------------------------------------------------------
 
 
-def retention(data: Path, scorer: Any) -> list[dict[str, Any]]:
+def retention(data: Path, scorer: Any, hermes: HermesSide | None = None) -> list[dict[str, Any]]:
     # An engine gets ready first, then its work is timed.
     engines: dict[str, Callable[[list[Any]], Engine]] = {
         "keep last": lambda _: lambda messages: _list(scorer.keep_last(messages, TARGET_CHARS)),
@@ -65,6 +67,7 @@ def retention(data: Path, scorer: Any) -> list[dict[str, Any]]:
         "clew, 10,000 tokens": lambda _: compressed_to(TARGET_TOKENS),
         "clew, 40,000 chars": lambda messages: compressed_to(target_for_chars(messages, scorer)),
     }
+    engines |= rivals(hermes)
     rows = []
     for path in conversation_files(data):
         totals = {name: Counter[str]() for name in engines}
@@ -74,6 +77,27 @@ def retention(data: Path, scorer: Any) -> list[dict[str, Any]]:
                 add_scores(totals[name], ready(session.before), session.before, lines, scorer)
         rows += [_retention_row(path, name, total) for name, total in totals.items() if total["sessions"]]
     return rows
+
+
+def rivals(hermes: HermesSide | None) -> dict[str, Callable[[list[Any]], Engine]]:
+    """Other compactors that need no model, each where it is installed."""
+    found: dict[str, Callable[[list[Any]], Engine]] = {}
+    if hermes is not None:
+        found[f"Hermes {hermes.version}, its own size"] = lambda _: (
+            lambda messages: _list(hermes.compress_without_model(messages))
+        )
+    if find_spec("llmslim"):
+        found["LLMSlim, 40,000 chars"] = lambda _: slimmed
+    return found
+
+
+def slimmed(messages: list[Any]) -> list[Any]:
+    """The conversation as one text, shortened by LLMSlim to the same size."""
+    from llmslim import compress
+
+    text = "\n".join(f"{message.get('role')}: {_all_text(message)}" for message in messages)
+    result = compress(text, target_ratio=min(1.0, TARGET_CHARS / max(1, len(text))))
+    return [{"role": "user", "content": result.compressed_text[:TARGET_CHARS]}]
 
 
 def compressed_to(tokens: int) -> Engine:
@@ -341,6 +365,7 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--windows", type=int, nargs="+", default=[32_000, 200_000])
     parser.add_argument("--rounds", type=int, nargs="+", default=[1, 5, 20])
+    parser.add_argument("--hermes", type=Path, help="the folder that hermes-agent 0.19.0 was installed into")
     parser.add_argument("--losses", action="store_true", help="list each thing that was lost, and when")
     options = parser.parse_args()
     for part in PARTS if options.only is None else (options.only,):
@@ -355,7 +380,8 @@ def main() -> None:
 def _report_real(part: str, options: argparse.Namespace) -> None:
     scorer = load_scorer(options.scorer)
     if part == "retention":
-        report("retention", retention(options.data, scorer), RETENTION_COLUMNS)
+        rows = retention(options.data, scorer, load_hermes(options.hermes) if options.hermes else None)
+        report("retention", rows, RETENTION_COLUMNS)
         return
     lost: list[dict[str, Any]] = []
     report("recoverable", recoverable.recoverable(options.data, scorer, lost), recoverable.COLUMNS)

@@ -1,6 +1,6 @@
 """What one search of the store shows of what somebody must know: questions about real sessions, with graded answers.
 
-    python benchmarks/recall_exam.py [--exam FOLDER] [--losses]
+    python benchmarks/recall_exam.py [--exam FOLDER] [--losses] [--vectors]
 
 FOLDER has `questions.json` (by session: question, must_have parts of the answer, and the messages where it stands) and
 `sessions/NAME.json.gz`. Each question is asked in its own words. "Visible" is the mean mark of the first page: a part
@@ -26,7 +26,7 @@ from typing import Any
 
 from _sessions import SHARED
 from _table import report
-from clew.store import NewSession, SearchScope, Store, open_store
+from clew.store import NewSession, SearchScope, Store, installed_embedder, open_store
 from clew.tokens import counter_for
 from clew.turn import found_label, found_texts, search_history
 
@@ -46,12 +46,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--exam", type=Path, default=SHARED / "exam")
     parser.add_argument("--losses", action="store_true", help="print each question whose messages are not found")
+    parser.add_argument("--vectors", action="store_true", help="with the extra vectors beside the words")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for name, questions in json.loads((options.exam / "questions.json").read_text(encoding="utf-8")).items():
         with gzip.open(options.exam / "sessions" / f"{name}.json.gz", "rt", encoding="utf-8") as file:
             messages = json.load(file)["messages"]
-        rows += asyncio.run(asked_of(name, messages, questions))
+        rows += asyncio.run(asked_of(name, messages, questions, with_vectors=options.vectors))
     if options.losses:
         for row in rows:
             if not row["in five"]:
@@ -61,9 +62,12 @@ def main() -> None:
     report("recall_exam", [_summed(name, of_it) for name, of_it in [*parts, ("all", rows)]], COLUMNS)
 
 
-async def asked_of(name: str, messages: list[Any], questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+async def asked_of(
+    name: str, messages: list[Any], questions: list[dict[str, Any]], *, with_vectors: bool = False
+) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
-        async with open_store(Path(folder) / "store.db") as store:
+        embedder = installed_embedder(wanted=with_vectors)
+        async with open_store(Path(folder) / "store.db", embedder=embedder) as store:
             await store.start_session(NewSession(id="s"))
             await store.append("s", messages)
             await store.index_waiting()

@@ -22,7 +22,7 @@ from typing import Any
 import _repository  # noqa: F401
 from _table import report
 from clew.redact import CATALOG, redact, redact_messages
-from clew.redact.by_context import CONTEXTS
+from clew.redact.by_context import CONTEXT_KINDS
 from tests.support.secret_examples import cases_in, example_secret, text_before
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -172,9 +172,21 @@ def recall() -> list[dict[str, Any]]:
     named = [(case.text, secret) for case in cases_in(CORPUS / "secrets.txt") for secret in case.secrets]
     forms = json.loads((CORPUS / "forms_of_secrets.json").read_text(encoding="utf-8"))
     false = cases_in(CORPUS / "not_secrets.txt")
-    kinds = {kind.name for kind in CATALOG} | {context.kind for context in CONTEXTS}
+    unseen = cases_in(CORPUS / "held_out_secrets.txt")
+    unseen_false = cases_in(CORPUS / "held_out_not_secrets.txt")
+    kinds = {kind.name for kind in CATALOG} | CONTEXT_KINDS
     return [
         {"measure": "kinds of secrets", "of": len(kinds)},
+        {
+            "measure": "found: lines that no rule was written for",
+            "of": len(unseen),
+            "are": sum(not any(secret in redact(case.text).text for secret in case.secrets) for case in unseen),
+        },
+        {
+            "measure": "redacted wrongly: lines that no rule was written for",
+            "of": len(unseen_false),
+            "are": sum(bool(redact(case.text).found) for case in unseen_false),
+        },
         {
             "measure": "found: kinds known by their shape",
             "of": len(texts),

@@ -1,6 +1,7 @@
-"""Which files a call walks through: `clew.compress`, one turn over a real wire, one append, a preview that is applied.
+"""Which files a call walks through: `clew.compress`, one turn over a real wire, one append, a preview that is applied;
+a request through the gateway, and one that it folds.
 
-    python benchmarks/walks.py            the four walks: each file, in order, with the functions that ran in it
+    python benchmarks/walks.py            the walks: each file, in order, with the functions that ran in it
     python benchmarks/walks.py --counts   the numbers alone
     python benchmarks/walks.py --write    write the lists of docs/walk.md
 
@@ -24,11 +25,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import aiohttp
+
 import clew
 from _table import report
 from clew.providers import AnthropicProvider, Provider
 from clew.store import NewSession
 from clew.testing import synthetic_history, user
+from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.runtime import SESSION, flow_with
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.turn import Conversation, receive
@@ -128,6 +132,44 @@ WALKS: dict[str, Callable[[Walk, Path], Coroutine[Any, Any, None]]] = {
 }
 
 
+async def _ask(flow: GatewayFlow, items: list[Any]) -> bool:
+    """Send one more question with its history; whether the request was folded."""
+    items.append({"role": "user", "content": f"question {len(items)} " + "with many words " * 60})
+    url, body = f"{flow.base_url}/chat/completions", {"model": GATEWAY_MODEL, "messages": items}
+    async with aiohttp.ClientSession() as http, http.post(url, json=body) as response:
+        answer = await response.json()
+    await flow.wait_for_recordings()
+    is_folded = len(flow.upstream.received[-1].body["messages"]) < len(items)
+    items.append(answer["choices"][0]["message"])
+    return is_folded
+
+
+async def a_request(walk: Walk, folder: Path) -> None:
+    items: list[Any] = []
+    async with gateway_with(Upstream(answers=lambda _: UpstreamAnswer("done")), folder) as flow:
+        await _ask(flow, items)
+        await _ask(flow, items)
+        with walk.watched():
+            await _ask(flow, items)
+
+
+async def a_folded_request(walk: Walk, folder: Path) -> None:
+    items: list[Any] = []
+    async with gateway_with(Upstream(answers=lambda _: UpstreamAnswer("done")), folder) as flow:
+        is_folded = False
+        while not is_folded:
+            walk.files.clear()
+            with walk.watched():
+                is_folded = await _ask(flow, items)
+
+
+GATEWAY_WALKS: dict[str, Callable[[Walk, Path], Coroutine[Any, Any, None]]] = {
+    "a request through the gateway": a_request,
+    "one that is folded": a_folded_request,
+}
+"""Not in docs/walk.md: most of their files are those of an append and of a turn."""
+
+
 def walk_of(steps: Callable[[Walk, Path], Coroutine[Any, Any, None]]) -> Walk:
     """The walk of the second run of these steps."""
     walk = Walk()
@@ -167,7 +209,7 @@ def main() -> None:
     parser.add_argument("--counts", action="store_true", help="the numbers alone")
     parser.add_argument("--write", action="store_true", help="write the lists of docs/walk.md")
     options = parser.parse_args()
-    walks = {name: walk_of(steps) for name, steps in WALKS.items()}
+    walks = {name: walk_of(steps) for name, steps in (WALKS | GATEWAY_WALKS).items()}
     if options.write:
         PAGE.write_text(page_with(list(walks.values()), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     elif not options.counts:

@@ -1,4 +1,4 @@
-"""The agent in a script: one question, its tools, an answer as JSON. `pip install clew`"""
+"""The agent in a script: one question, its tools, an answer as JSON. `pip install clew-context`"""
 
 import json
 import subprocess

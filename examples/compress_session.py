@@ -1,4 +1,4 @@
-"""Library: fold a long conversation into a short one, with no key and no network. `pip install clew`"""
+"""Library: fold a long conversation into a short one, with no key and no network. `pip install clew-context`"""
 
 import json
 from pathlib import Path

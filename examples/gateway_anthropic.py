@@ -1,4 +1,4 @@
-"""Gateway with the Anthropic SDK, streamed; what it folded can be searched. `pip install clew anthropic`"""
+"""Gateway with the Anthropic SDK, streamed; what it folded can be searched. `pip install clew-context anthropic`"""
 
 from anthropic import Anthropic
 

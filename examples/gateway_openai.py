@@ -1,4 +1,4 @@
-"""Gateway with the OpenAI SDK: change the base URL, keep the program. `pip install clew openai`"""
+"""Gateway with the OpenAI SDK: change the base URL, keep the program. `pip install clew-context openai`"""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The lossless engine: a map of summaries, each of which the model can open again. `pip install clew`"""
+"""The lossless engine: a map of summaries, each of which the model can open again. `pip install clew-context`"""
 
 import clew
 from clew.testing.part_reader import part

@@ -1,4 +1,7 @@
-"""Async: many conversations at once over one store, each found again by its name after a restart. `pip install clew`"""
+"""Async: many conversations at once over one store, each found again by its name after a restart.
+
+`pip install clew-context`
+"""
 
 import asyncio
 from pathlib import Path

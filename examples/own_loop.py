@@ -1,4 +1,4 @@
-"""Projection: an agent loop of your own that never leaves its window. `pip install clew openai`"""
+"""Projection: an agent loop of your own that never leaves its window. `pip install clew-context openai`"""
 
 import json
 

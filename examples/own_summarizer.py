@@ -1,4 +1,7 @@
-"""Your own summariser: any function from a prompt to a text. What it invents is marked. `pip install clew openai`"""
+"""Your own summariser: any function from a prompt to a text. What it invents is marked.
+
+`pip install clew-context openai`
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""MCP: ask `clew mcp` for an old session, as Claude Code, Codex and others do. `pip install 'clew[mcp]'`"""
+"""MCP: ask `clew mcp` for an old session, as Claude Code, Codex and others do. `pip install 'clew-context[mcp]'`"""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Small tools: count tokens, mark what is cached, read any usage and any error. `pip install clew`"""
+"""Small tools: count tokens, mark what is cached, read any usage and any error. `pip install clew-context`"""
 
 import clew
 

@@ -1,4 +1,7 @@
-"""Store: keep every message for ever, and find it again. `pip install clew`; PostgreSQL with `clew[postgres]`"""
+"""Store: keep every message for ever, and find it again.
+
+`pip install clew-context`; PostgreSQL with `clew-context[postgres]`
+"""
 
 import asyncio
 import json

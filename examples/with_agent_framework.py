@@ -1,6 +1,6 @@
 """Microsoft Agent Framework: a run that is several times as long as its window.
 
-`pip install clew agent-framework-core agent-framework-openai`
+`pip install clew-context agent-framework-core agent-framework-openai`
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Google ADK: a run that is several times as long as its window. `pip install clew google-adk`"""
+"""Google ADK: a run that is several times as long as its window. `pip install clew-context google-adk`"""
 
 from google.adk.agents import LlmAgent
 from google.adk.models.google_llm import Gemini

@@ -1,4 +1,7 @@
-"""LangChain: a run that is several times as long as its window. `pip install clew langchain langchain-openai`"""
+"""LangChain: a run that is several times as long as its window.
+
+`pip install clew-context langchain langchain-openai`
+"""
 
 from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI

@@ -1,6 +1,6 @@
 """LiteLLM: its proxy, and a conversation through it that is several times as long as its window.
 
-`pip install clew 'litellm[proxy]' openai`
+`pip install clew-context 'litellm[proxy]' openai`
 """
 
 import asyncio

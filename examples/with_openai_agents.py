@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: a run that is several times as long as its window. `pip install clew openai-agents`"""
+"""OpenAI Agents SDK: a run that is several times as long as its window. `pip install clew-context openai-agents`"""
 
 from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI

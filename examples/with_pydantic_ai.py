@@ -1,4 +1,7 @@
-"""Pydantic AI: a run that is several times as long as its window. `pip install clew 'pydantic-ai-slim[openai]'`"""
+"""Pydantic AI: a run that is several times as long as its window.
+
+`pip install clew-context 'pydantic-ai-slim[openai]'`
+"""
 
 from pydantic_ai import Agent, UsageLimits
 from pydantic_ai.models.openai import OpenAIChatModel

@@ -1,4 +1,4 @@
-"""smolagents: a run that is several times as long as its window. `pip install clew 'smolagents[openai]'`"""
+"""smolagents: a run that is several times as long as its window. `pip install clew-context 'smolagents[openai]'`"""
 
 from smolagents import OpenAIModel, ToolCallingAgent, tool
 

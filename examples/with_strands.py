@@ -1,4 +1,7 @@
-"""Strands Agents: a run that is several times as long as its window. `pip install clew 'strands-agents[openai]'`"""
+"""Strands Agents: a run that is several times as long as its window.
+
+`pip install clew-context 'strands-agents[openai]'`
+"""
 
 from strands import Agent, tool
 from strands.models.openai import OpenAIModel

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from clew.install import install_command, source_folder
+from clew.install import DISTRIBUTION, install_command, source_folder
 
 ROOT = Path(__file__).parents[1]
 WITHOUT_POSIX = """
@@ -98,4 +98,4 @@ def test_advice_to_install_an_extra_names_the_clone() -> None:
     assert source_folder() is not None
     command = install_command("local")
     assert "[local]'" in command
-    assert "'clew[local]'" not in command
+    assert DISTRIBUTION not in command

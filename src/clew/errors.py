@@ -48,7 +48,12 @@ if TYPE_CHECKING:
 
 
 class ClewError(Exception):
-    """The base of all exceptions that Clew raises on purpose."""
+    """The base of all exceptions that Clew raises on purpose; its text is the problem, then the remedy."""
+
+    def __init__(self, problem: str, *, remedy: str | None = None) -> None:
+        super().__init__(f"{problem}; {remedy}" if remedy else problem)
+        self.remedy: str | None = remedy
+        """What to do about it; None where nothing is known."""
 
 
 class InvalidArgument(ClewError, ValueError):  # noqa: N818 (here and below: the name says what is wrong)
@@ -79,7 +84,7 @@ class ConfigError(ClewError):
     """A setting that is unknown, of the wrong type or out of range."""
 
     def __init__(self, source: str, key: str, value: object, allowed: str) -> None:
-        super().__init__(f"{source}: {key} = {value!r} is not allowed; {allowed}")
+        super().__init__(f"{source}: {key} = {value!r} is not allowed", remedy=allowed)
         self.source = source
         self.key = key
         self.value = value
@@ -123,7 +128,11 @@ class PluginError(ClewError):
 
 
 class NoModel(ClewError):  # noqa: N818
-    """The config names no model."""
+    """The config names no model; `ways` says how to get one."""
+
+    def __init__(self, ways: str) -> None:
+        super().__init__(f"no model is chosen. {ways}")
+        self.remedy = ways
 
 
 class SummaryFailed(ClewError):  # noqa: N818
@@ -156,7 +165,7 @@ class ConflictingCredentials(ClewError):  # noqa: N818
 
     def __init__(self, places: Iterable[str]) -> None:
         self.places = tuple(places)
-        super().__init__(f"the keys in {' and '.join(self.places)} are not the same; send one of them")
+        super().__init__(f"the keys in {' and '.join(self.places)} are not the same", remedy="send one of them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +207,13 @@ class ContextExhausted(ClewError):  # noqa: N818
     """A request that does not fit, whatever was tried. The conversation is as it was."""
 
     def __init__(self, session: str, provider: str, tried: Sequence[str], large: Sequence[str]) -> None:
+        remedy = "Begin a new conversation, use a model with a larger window, or make smaller what is large"
         super().__init__(
             f"session {session!r}: the request does not fit, says {provider}. "
             f"Tried: {'; '.join(tried) or 'nothing, since nothing could be made smaller'}. "
-            f"Large: {', '.join(large)}. "
-            "Begin a new conversation, use a model with a larger window, or make smaller what is large."
+            f"Large: {', '.join(large)}. {remedy}."
         )
+        self.remedy = remedy
         self.session = session
         self.provider = provider
         self.tried = tuple(tried)
@@ -231,7 +241,7 @@ class UnknownSession(StoreError):  # noqa: N818
 
     def __init__(self, session: str, near: str = "") -> None:
         remedy = f"near it: {near}" if near else "`clew sessions list` shows those there are"
-        super().__init__(f"no session {session!r}{'' if near else ' in this store'}; {remedy}")
+        super().__init__(f"no session {session!r}{'' if near else ' in this store'}", remedy=remedy)
         self.session = session
 
 
@@ -239,7 +249,7 @@ class UnknownKey(StoreError):  # noqa: N818
     """No access key of that id, or none of that owner."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"no key {key!r} in this store; `clew keys list` shows those there are")
+        super().__init__(f"no key {key!r} in this store", remedy="`clew keys list` shows those there are")
         self.key = key
 
 
@@ -256,7 +266,8 @@ class StaleView(StoreError):  # noqa: N818
 
     def __init__(self, session: str) -> None:
         super().__init__(
-            f"session {session!r} was compacted or undone since its view was loaded; load it again and decide anew"
+            f"session {session!r} was compacted or undone since its view was loaded",
+            remedy="load it again and decide anew",
         )
         self.session = session
 
@@ -266,8 +277,8 @@ class StaleHistory(StoreError):  # noqa: N818
 
     def __init__(self, session: str, expected: int, found: int) -> None:
         super().__init__(
-            f"session {session!r} has {found} messages, not {expected}, and the others differ; "
-            "use sync() to add the difference or to branch"
+            f"session {session!r} has {found} messages, not {expected}, and the others differ",
+            remedy="use sync() to add the difference or to branch",
         )
         self.session = session
         self.expected = expected
@@ -302,7 +313,9 @@ class DatabaseDamaged(StoreError):  # noqa: N818
     """A database file of which pages cannot be read, or do not fit together."""
 
     def __init__(self, where: str, problem: str) -> None:
-        super().__init__(f"{where}: the database is damaged ({problem}); `clew doctor` says how far, and what to do")
+        super().__init__(
+            f"{where}: the database is damaged ({problem})", remedy="`clew doctor` says how far, and what to do"
+        )
         self.problem = problem
         """In the words of the database."""
 
@@ -316,7 +329,8 @@ class DamagedRow(StoreError):  # noqa: N818
 
     def __init__(self, what: str, problem: str, *, session: str | None = None, seq: int | None = None) -> None:
         super().__init__(
-            f"{what} is damaged: {problem}; `clew doctor --repair` sets it aside, with a copy, and the rest goes on"
+            f"{what} is damaged: {problem}",
+            remedy="`clew doctor --repair` sets it aside, with a copy, and the rest goes on",
         )
         self.problem = problem
         self.session = session

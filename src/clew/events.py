@@ -135,6 +135,17 @@ class PassagesRecalled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryRecalled(Event):
+    """The model behind a gateway searched its conversation, or opened messages of it."""
+
+    session: str
+    tool: str
+    messages: tuple[str, ...]
+    """Those that it was shown, as `m12`."""
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Notice(Event):
     """Something a person should read."""
 

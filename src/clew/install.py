@@ -12,6 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+DISTRIBUTION = "clew-context"
+"""The name on the package index. The module and the command are `clew`."""
+
 EXTRAS = {
     "keyring": "keyring",
     "local": "xllamacpp",
@@ -34,7 +37,7 @@ def install_command(extra: str) -> str:
     """The command that adds an extra to this installation: out of the clone where Clew came from one."""
     folder = source_folder()
     if folder is None:
-        return f"{_pip()} install 'clew[{extra}]'"
+        return f"{_pip()} install '{DISTRIBUTION}[{extra}]'"
     editable = "-e " if _is_editable() else ""
     where = "." if _is_here(folder) else str(folder)
     return f"{_pip()} install {editable}'{where}[{extra}]'"
@@ -72,7 +75,7 @@ def _direct_url() -> dict[str, object]:
 
 def _distribution() -> metadata.Distribution | None:
     try:
-        return metadata.distribution("clew")
+        return metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return None
 

@@ -217,7 +217,9 @@ def preview(
 
         other = request.other_engine(engine)
         if not isinstance(other, ContextCompressor | LosslessEngine):
-            raise InvalidArgument(f"the engine {other.name!r} has no preview; let it fold, which changes no message")
+            raise InvalidArgument(
+                f"the engine {other.name!r} has no preview", remedy="let it fold, which changes no message"
+            )
         return other.preview(conversation.messages, size)
     if request.fits(size):
         # `compress` would leave it alone: so large a tail takes everything.
@@ -252,12 +254,15 @@ class _Request:
         max_output = None if max_output is None else checked_tokens("max_output", max_output)
         context_length = None if context_length is None else checked_window(context_length)
         if model is not None and not isinstance(model, str):
-            raise InvalidArgument(f"model={model!r:.80} is no text; pass the name of a model, or None")
+            raise InvalidArgument(f"model={model!r:.80} is no text", remedy="pass the name of a model, or None")
         if settings is not None and not isinstance(settings, CompressionSettings):
-            raise InvalidArgument(f"settings={settings!r:.80}; pass a clew.config.CompressionSettings, or None")
+            raise InvalidArgument(
+                f"settings={settings!r:.80}", remedy="pass a clew.config.CompressionSettings, or None"
+            )
         if target is not None and context_length is not None:
             raise InvalidArgument(
-                f"context_length={context_length} and target_tokens={target}: both say how short; give one of them"
+                f"context_length={context_length} and target_tokens={target}: both say how short",
+                remedy="give one of them",
             )
         counter, settings = tokens.counter_for(model), settings or CompressionSettings()
         beside = counter.tools(conversation.tools) + counter.request
@@ -286,11 +291,11 @@ class _Request:
     def other_engine(self, engine: str | EngineFactory, summarize: Any = None) -> ContextEngine:
         """The engine that is named or given, without a store."""
         # Late, since only this needs it.
-        from clew.turn.projection_host import engine_factory
+        from clew.turn.projection import engine_factory
 
         if self.target is not None:
             raise InvalidArgument(
-                f"target_tokens={self.target} is for the compressor; give context_length with an engine"
+                f"target_tokens={self.target} is for the compressor", remedy="give context_length with an engine"
             )
         setup = EngineSetup(
             self.budgets.window,
@@ -336,7 +341,9 @@ def _budgets_for_target(target: int, beside: int, settings: CompressionSettings)
         return budgets_for_target(target - beside, settings)
     except InvalidArgument as error:
         why = f": tools and framing alone take {beside:,} tokens" if beside > 100 else ""
-        raise InvalidArgument(f"target_tokens={target} is too small{why}; use at least {beside + 500:,}") from error
+        raise InvalidArgument(
+            f"target_tokens={target} is too small{why}", remedy=f"use at least {beside + 500:,}"
+        ) from error
 
 
 def _repaired(engine: ContextCompressor, unchanged: Compaction) -> Compaction:

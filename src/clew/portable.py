@@ -69,7 +69,7 @@ def flush_folder(folder: Path) -> None:
 def require_posix(what: str) -> None:
     """Refuse, in one sentence, where a part of Clew cannot work."""
     if not IS_POSIX:
-        raise ClewError(f"{what} works on Linux and macOS only; on Windows, run Clew in WSL")
+        raise ClewError(f"{what} works on Linux and macOS only", remedy="on Windows, run Clew in WSL")
 
 
 _PR_SET_PDEATHSIG = 1

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clew.agent.command_risk import risk_of_command
-from clew.agent.command_risk.facts import COMMAND_FACTS
+from clew.agent.command_risk.tables import COMMAND_FACTS
 
 LISTS = Path(__file__).parent / "command_lists"
 HOME = "/home/someone"
@@ -66,14 +66,16 @@ def test_no_line_is_in_two_lists() -> None:
     assert sorted(line for line in set(lines) if lines.count(line) > 1) == []
 
 
+@pytest.mark.slow
 def test_every_fact_of_the_table_can_be_tried(project: Path) -> None:
     """A regular expression in the table that cannot be read would break every command of that name."""
-    names = {name for fact in COMMAND_FACTS for name in fact.commands.split("|")}
+    names = {name for fact in COMMAND_FACTS for name in fact.names.split("|")}
     for name in sorted(names):
         for rest in ("x", "-x --y", "rebase x", "config get x", "inspect x"):
             risk_of_command(f"{name.replace('*', 'x')} {rest}", project, None, {"HOME": HOME})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["awk '{}'", "python -c '{}'", "grep -r '{}' ."])
 @pytest.mark.parametrize("text", ["print ", "open(", "environ[", "from os import ", "x"])
 def test_a_long_text_is_read_to_its_end(command: str, text: str, project: Path) -> None:
@@ -87,6 +89,7 @@ PATTERNS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS.split("|"))
 def test_the_time_for_a_command_does_not_grow_with_the_square_of_its_length(pattern: str, project: Path) -> None:
     """What is longer than anybody reads is asked about; a bound of processor time that a slow machine keeps."""

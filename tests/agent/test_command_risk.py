@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from clew.agent.command_risk import risk_kinds_of_command, risk_of_command
-from clew.agent.command_risk.facts import RiskKind
+from clew.agent.command_risk.tables import RiskKind
 from tests.support.cases import every_case
 
 HOME = "/home/someone"
@@ -369,3 +371,24 @@ def test_what_cannot_be_read_is_asked_about(command: str) -> None:
     assert risk_kinds_of_command(command, PROJECT) == {RiskKind.UNREADABLE}
     risk = risk_of_command(command, PROJECT)
     assert risk is not None and "could not be read" in risk.reasons[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["node --test tests/", "rm -rf node_modules/.cache .next/cache", "rm -f coverage.xml", "rm -rf build/lib/x"],
+)
+def test_what_programs_make_again_and_folders_of_tests_are_not_asked_about(command: str, tmp_path: Path) -> None:
+    assert risk_of_command(command, tmp_path, None, {"HOME": "/home/someone"}) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf build/../src",
+        "aws iam attach-user-policy --user-name x --policy-arn y",
+        "aws ec2 revoke-security-group-egress --group-id x",
+        "az vm run-command invoke -n x --scripts y",
+    ],
+)
+def test_ways_out_of_such_folders_and_changes_in_the_cloud_are_asked_about(command: str, tmp_path: Path) -> None:
+    assert risk_of_command(command, tmp_path, None, {"HOME": "/home/someone"}) is not None

@@ -16,7 +16,10 @@ import pytest
 from clew.testing import call
 from clew.testing.upstream import Upstream, UpstreamAnswer
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc"),
+]
 
 KEY = "plainly-" + "fake-key"
 NOBODY = 65534
@@ -109,7 +112,7 @@ async def test_a_command_cannot_read_the_key_of_the_chat_that_runs_it(tmp_path: 
         )
         _, err = await process.communicate()
         assert process.returncode == 0, err.decode()
-        asked, answered = upstream.received
+        asked, answered = upstream.calls
     assert KEY in str(asked.headers), "the chat itself has the key"
     result = answered.body["messages"][-1]["content"]
     assert "OTHER=seen" in result

@@ -14,8 +14,10 @@ from clew.agent.tools import Arguments, error_result, function_schema
 from clew.messages import Message, text_of
 from clew.providers import Delta, OnDelta, ProviderRefused, Reply, Request
 from clew.testing import call, user
-from clew.testing.runtime import SESSION, Flow, answers, calls_have_results, flow_with
+from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import ScriptedProvider, breaks_off, calls
+from clew.turn import BROKEN_OFF
+from tests.support.groups import calls_have_results
 
 
 class Echo(AgentTool):
@@ -207,7 +209,7 @@ async def test_a_line_that_breaks_keeps_what_had_come(tmp_path: Path) -> None:
     async with flow_with(ScriptedProvider(breaks_off("Half a ")), tmp_path) as flow:
         with pytest.raises(ProviderRefused):
             await agent_with(flow).ask(SESSION, user("Tell me."))
-        assert text_of((await flow.view())[-1]).startswith("Half a")
+        assert text_of((await flow.view())[-1]) == f"Half a\n\n{BROKEN_OFF}"
 
 
 async def test_a_model_that_never_stops_calling_is_stopped(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from clew.store import open_store
 from clew.testing import call, user
 from clew.testing.scripted import ScriptedProvider, calls, says
 
+pytestmark = pytest.mark.slow
+
 SERVER = '''
 import os, sys
 from mcp.server import MCPServer

@@ -71,7 +71,7 @@ async def test_several_places_are_named_and_nothing_is_guessed(tmp_path: Path) -
     before = "x = 1\ny\nx = 1\n"
     result, after = await patched(tmp_path, before, "x = 1", "x = 2")
     assert after == before
-    assert "old stands 2 times, at lines 1, 3" in result.text
+    assert "old is there 2 times, at lines 1, 3" in result.text
     result, after = await patched(tmp_path, before, "x = 1", "x = 2", replace_all=True)
     assert after == "x = 2\ny\nx = 2\n"
     assert "2 places" in result.text
@@ -134,7 +134,7 @@ async def test_an_indentation_that_is_not_shifted_evenly_does_not_fit(tmp_path: 
 async def test_a_tolerant_fit_in_two_places_is_several(tmp_path: Path) -> None:
     before = "  a\n  b\n---\n    a\n    b\n"
     result, after = await patched(tmp_path, before, "a\nb", "c")
-    assert "old stands 2 times, at lines 1, 4, but for indentation" in result.text
+    assert "old is there 2 times, at lines 1, 4, but for indentation" in result.text
     assert after == before
 
 

@@ -129,6 +129,41 @@ async def test_no_code_is_left_that_git_runs_outside(escape: str, has_git: bool,
     assert not inside.escaped.exists(), text
 
 
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there yet"])
+@pytest.mark.parametrize(
+    ("setting", "value", "file", "text"),
+    [
+        ("core.hooksPath", ".githooks", ".githooks/pre-commit", "#!/bin/sh\ntouch {0}\n"),
+        ("core.hooksPath", ".husky/_", ".husky/pre-commit", "#!/bin/sh\ntouch {0}\n"),
+        ("include.path", "../shared.gitconfig", "shared.gitconfig", '[core]\n\tfsmonitor = "touch {0}"\n'),
+    ],
+)
+async def test_files_that_a_trusted_repository_runs_are_not_changed_inside(
+    setting: str, value: str, file: str, text: str, is_there: bool, tmp_path: Path
+) -> None:
+    first = made(tmp_path)
+    first.git("config", setting, value)
+    path = first.project / file
+    if "_" in value:
+        (first.project / value).mkdir(parents=True)
+        (first.project / value / "pre-commit").write_text(
+            '#!/bin/sh\n[ -f "$0/../../pre-commit" ] || . .husky/pre-commit\n'
+        )
+        (first.project / value / "pre-commit").chmod(0o755)
+    if is_there:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("" if "include" in setting else "#!/bin/sh\n")
+        path.chmod(0o755)
+    sandbox = BubblewrapSandbox.open(first.environ, first.project, (), first.home / ".clew")
+    terminal = TerminalTool(first.project, first.environ, sandbox=sandbox)
+    script = text.replace("{0}", str(first.escaped))
+    command = f"mkdir -p {path.parent}; cat > {path} <<'E'\n{script}E\nchmod +x {path}; echo b >> a.txt"
+    told = (await terminal.run({"command": command}, CALL)).text
+    for words in (["status"], ["commit", "-qam", "x"]):
+        first.git(*words)
+    assert not first.escaped.exists(), told
+
+
 async def test_what_was_set_aside_is_named_and_kept(tmp_path: Path) -> None:
     inside = made(tmp_path)
     command = ESCAPES["a repository in a subfolder"][0].replace("{0}", str(inside.escaped))

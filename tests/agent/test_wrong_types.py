@@ -16,6 +16,8 @@ from clew.config import load_config
 from clew.store import open_store
 from clew.testing.scripted import ScriptedProvider
 
+pytestmark = pytest.mark.slow
+
 ODD: tuple[Any, ...] = (
     None, True, False, 0, -1, 10**40, 0.5, -math.inf, math.nan, "", " ", "\0", "\ud800", "nothing-of-the-kind", "a\nb",
     "x" * 5_000, "../../..", "~nobody/x", [], [None], [[]], [{}], ["x", 1], {}, {"path": None}, {"": []},

@@ -234,3 +234,39 @@ async def test_commands_of_the_agent_run_in_the_sandbox_that_is_chosen(tmp_path:
         pytest.skip(str(problem))
     (result,) = [text_of(m) for m in provider.requests[1].messages if m["role"] == "tool"]
     assert "[exit 0]" in result and "keys.txt" not in result
+
+
+async def test_a_session_goes_on_with_its_model_at_its_address(tmp_path: Path) -> None:
+    async with Upstream(Upstreams("Here."), Upstreams("There."), Upstreams("Back.")) as here, Upstream() as there:
+        at_there = (f"model.base_url={there.base_url}", "model.name=other", "model.api_key=not-for-here")
+        async with app_in(tmp_path, None, *at_there) as app:
+            other = await app.new_session()
+        async with app_in(tmp_path, None, f"model.base_url={here.base_url}", "model.name=mock-1") as app:
+            mine = await app.new_session()
+            await app.agent.ask(mine, user("Hello?"))
+            assert not await app.use_model_of(other)
+            there.then(Upstreams("Hello."))
+            await app.agent.ask(other, user("Who is there?"))
+            assert not await app.use_model_of(mine)
+            await app.agent.ask(mine, user("And here?"))
+        assert [request.body["model"] for request in (*here.calls, *there.calls)] == ["mock-1", "mock-1", "other"]
+        assert "authorization" not in {name.lower() for name in there.calls[0].headers}
+
+
+async def test_a_model_that_was_named_for_this_run_answers_in_other_sessions_too(tmp_path: Path) -> None:
+    async with Upstream(Upstreams("Here.")) as here:
+        async with app_in(tmp_path, None, "model.base_url=http://127.0.0.1:9/v1", "model.name=other") as app:
+            other = await app.new_session()
+        flags = (f"model.base_url={here.base_url}", "model.name=mock-1")
+        async with app_in(tmp_path, None, *flags, keeps_model=True) as app:
+            assert "model of its own" in await app.use_model_of(other)
+            await app.agent.ask(other, user("Who is there?"))
+        assert here.calls[0].body["model"] == "mock-1"
+
+
+async def test_a_window_that_the_server_states_is_believed(tmp_path: Path) -> None:
+    async with Upstream(models=[{"id": "mock-1", "context_length": 24_000}]) as upstream:
+        flags = (f"model.base_url={upstream.base_url}", "model.name=mock-1", "model.context_length=null")
+        async with app_in(tmp_path, None, *flags) as app:
+            window = (await app.runtime.conversation(await app.new_session())).window
+            assert (window.tokens, window.source) == (24_000, "endpoint")

@@ -22,6 +22,8 @@ from clew.messages import Message, repair, text_of
 from clew.testing import assistant, synthetic_history, user
 from hermes_side import load_hermes
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_operation_is_measured_without_hermes() -> None:
     rows = list(compress.measured(compress.history_of(60), None, 1))

@@ -60,7 +60,10 @@ def test_everyone_else_gets_none_and_is_told_why(model: str, provider: str | Non
     assert not policy.enabled
     assert not policy.native
     assert policy.why
-    assert re.match(rf"prompt caching: left to .+ for {re.escape(model)}, without markers \(", policy.describe())
+    assert re.match(
+        rf"prompt caching: whatever .+ caches by itself; no markers are sent for {re.escape(model)} \(",
+        policy.describe(),
+    )
 
 
 def test_openai_style_providers_get_a_key_instead() -> None:
@@ -113,4 +116,6 @@ def test_a_cache_key_needs_a_conversation() -> None:
 
 def test_a_model_in_a_file_is_served_by_whom_it_says_and_by_no_host() -> None:
     policy = caching_for("SmolLM2", "local", "local://smollm2.gguf/8192")
-    assert policy.describe().startswith("prompt caching: left to local for SmolLM2, without markers ")
+    assert policy.describe().startswith(
+        "prompt caching: whatever local caches by itself; no markers are sent for SmolLM2 ("
+    )

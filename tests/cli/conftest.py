@@ -45,7 +45,8 @@ class Kept:
 
     def run(self, *words: str, **environ: str) -> tuple[int, str, str]:
         # Nobody is at a terminal, and nothing is piped in.
-        code = main(list(words), {"CLEW_HOME": str(self.home), "COLUMNS": "100", **environ}, io.StringIO())
+        own = {"CLEW_HOME": str(self.home), "HERMES_HOME": str(self.home / "no-hermes"), "COLUMNS": "100"}
+        code = main(list(words), {**own, **environ}, io.StringIO())
         out, err = self.capsys.readouterr()
         return code, out, err
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import io
 from pathlib import Path
 
 import pytest
 
-from clew.cli.commands.chat import _config
+from clew.cli.chat import ChatOptions, _config
 from clew.cli.console import console_for
 from clew.config import ModelSettings
 from clew.errors import ClewError
@@ -33,10 +32,8 @@ def chosen(
     async def work() -> tuple[ModelSettings, tuple[str, ...]]:
         async with open_store(home / "state.db", flush="normal") as store:
             resume = (await store.start_session(NewSession(model=was_with))).id if was_with else None
-            arguments = argparse.Namespace(
-                model=model, provider=provider, base_url=base_url, flags=list(flags), resume=resume
-            )
-            loaded, session = await _config(arguments, console, store)
+            options = ChatOptions(model=model, provider=provider, base_url=base_url, flags=flags, resume=resume)
+            loaded, session = await _config(options, console, store)
             assert session == resume
             return loaded.settings.model, tuple(loaded.notices)
 
@@ -71,7 +68,7 @@ def test_what_is_set_for_this_run_counts_most(tmp_path: Path) -> None:
 
 
 def test_nobody_to_serve_it_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ClewError, match="nobody is known to serve"):
+    with pytest.raises(ClewError, match="no provider of"):
         chosen(tmp_path / "home", "", "zanzibar-7")
 
 
@@ -105,4 +102,4 @@ def test_the_model_of_a_session_that_nobody_serves_is_told(tmp_path: Path) -> No
     local = "model:\n  name: a.gguf\n  provider: local\n"
     settings, notices = chosen(tmp_path / "home", local, None, was_with="zanzibar-7")
     assert settings.name == "a.gguf"
-    assert notices == ("the session was with zanzibar-7, which nobody here is known to serve; --model names another",)
+    assert notices == ("the session used zanzibar-7, of which no provider is known here; --model names another",)

@@ -19,6 +19,8 @@ from clew.store import NewSession, open_store
 from clew.testing import call
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 
+pytestmark = pytest.mark.slow
+
 REASON = "deletes a folder and all that is in it, without a way back"
 Run = Callable[..., Awaitable[tuple[int, str, str]]]
 
@@ -43,7 +45,7 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 async def test_the_answer_alone_goes_to_stdout(run: Run) -> None:
     async with Upstream(UpstreamAnswer("The clock is **late**.")) as upstream:
         assert await run(upstream, "-p", "What is wrong?") == (0, "The clock is **late**.\n", "")
-        assert upstream.received[0].body["messages"][-1] == {"role": "user", "content": "What is wrong?"}
+        assert upstream.calls[0].body["messages"][-1] == {"role": "user", "content": "What is wrong?"}
 
 
 async def test_json_tells_everything_that_is_known(run: Run) -> None:
@@ -130,7 +132,7 @@ async def test_a_file_goes_along_with_a_question_of_a_script(run: Run, tmp_path:
     (tmp_path / "project" / "hall.txt").write_text("tick\n")
     async with Upstream(UpstreamAnswer("Read.")) as upstream:
         code, out, err = await run(upstream, "-p", "What is in @hall.txt and @none/x.txt?")
-        assert "tick" in upstream.received[0].body["messages"][-1]["content"]
+        assert "tick" in upstream.calls[0].body["messages"][-1]["content"]
     assert (code, out) == (0, "Read.\n")
     assert err == "clew: there is no file none/x.txt in project; the name alone is sent\n"
 
@@ -206,6 +208,14 @@ async def test_a_session_is_named_by_its_first_question_and_goes_on_by_that_name
     assert json.loads(first)["session"] == json.loads(third)["session"]
 
 
+async def test_a_session_goes_on_at_its_own_address(run: Run) -> None:
+    async with Upstream(UpstreamAnswer("Late."), UpstreamAnswer("Oiled.")) as upstream:
+        _, first, _ = await run(upstream, "-p", "What is wrong?", "--json")
+        code, _, err = await run(None, "-p", "Oil it", "--resume", json.loads(first)["session"])
+        assert code == 0, err
+        assert upstream.calls[1].body["model"] == "mock-1"
+
+
 async def test_without_tools_none_are_offered(run: Run) -> None:
     async with Upstream(UpstreamAnswer("Hi.")) as upstream:
         await run(upstream, "-p", "Hello", "--no-tools")
@@ -223,7 +233,7 @@ async def test_a_picture_that_is_named_goes_along(run: Run, tmp_path: Path) -> N
     (tmp_path / "project" / "clock.png").write_bytes(b"\x89PNG small")
     async with Upstream(UpstreamAnswer("A clock.")) as upstream:
         await run(upstream, "-p", "What is on @clock.png ?")
-        content = upstream.received[0].body["messages"][-1]["content"]
+        content = upstream.calls[0].body["messages"][-1]["content"]
     assert content[0] == {"type": "text", "text": "What is on @clock.png ?"}
     assert content[1]["image_url"]["url"].startswith("data:image/png;base64,")
 
@@ -258,7 +268,7 @@ async def test_what_is_piped_in_is_asked(tmp_path: Path, words: list[str], asked
         where = ["--base-url", upstream.base_url, "--model", "mock-1"]
         code, out, err = await piped(tmp_path, "late by 3 s\n", *words, *where)
         assert (code, out) == (0, "Yes.\n"), err
-        assert upstream.received[0].body["messages"][-1]["content"] == asked
+        assert upstream.calls[0].body["messages"][-1]["content"] == asked
 
 
 async def test_ctrl_c_stops_it_and_the_question_is_kept(tmp_path: Path) -> None:

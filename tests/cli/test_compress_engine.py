@@ -152,3 +152,31 @@ def test_a_map_that_was_condensed_again_and_again_still_covers_every_message(
     assert [at for part in parts for at in range(part.first, part.last)] == list(range(folded[-1] + 1))
     asked_in_map = [int(number) for number in re.findall(r'"Please pack crate \d+ .*?" \(m(\d+)\)', shown)]
     assert asked_in_map and not any(at % 2 for at in asked_in_map), "references are to the requests themselves"
+
+
+WRONG_TYPE = """
+from clew.engines import ContextEngine, register_context_engine
+
+class ListEngine(ContextEngine):
+    name = "listing"
+    async def compress(self, messages, current_tokens=None, focus_topic=None, force=False):
+        return list(messages)
+
+def register():
+    register_context_engine("listing", ListEngine)
+"""
+
+
+@pytest.mark.parametrize("words", ["compress EXAMPLE --engine listing --window 20k", "plugins show listing --check"])
+def test_an_engine_that_returns_the_wrong_type_gets_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    folder = tmp_path / "plugins" / "context_engine" / "listing"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(WRONG_TYPE)
+    code = main(words.replace("EXAMPLE", EXAMPLE).split(), {"CLEW_HOME": str(tmp_path), "COLUMNS": "300"})
+    out, err = capsys.readouterr()
+    assert code == 1
+    told_so = [line for line in (out + err).splitlines() if "compress() returned list" in line]
+    assert len(told_so) == 1 and "it must return a clew.engines.Compaction" in told_so[0]
+    assert "Traceback" not in out + err

@@ -16,6 +16,8 @@ from clew.cli import main
 from clew.testing import assistant, user
 from tests.support.strategies import broken_histories
 
+pytestmark = pytest.mark.slow
+
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8)
 NAMES = st.sampled_from(["role", "content", "text", "tool_calls", "tool_call_id", "id", "function", "name", "input"])
 KINDS = st.sampled_from(["text", "image_url", "tool_use", "reasoning", "x"])

@@ -105,3 +105,10 @@ def test_a_preview_of_what_fits_says_that_there_is_nothing_to_fold(
     told = json.loads(run(capsys, tmp_path, watchman(1), "--to", "5000", "--preview", "--json")[1])
     assert (told["changed"], told["summary_tokens_at_most"]) == (False, 0)
     assert told["tokens_after_at_most"] == told["tokens_before"]
+
+
+def test_a_preview_shows_the_system_prompt_apart_as_the_result_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, shown = run(capsys, tmp_path, watchman(), "--preview", COLUMNS="100")
+    assert re.search(r"S system [\d,]+", shown)

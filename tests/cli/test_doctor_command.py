@@ -235,7 +235,7 @@ def test_a_store_that_cannot_be_written_is_read_and_doctor_says_why(kept: Kept) 
     for folder, mode in modes.items():
         folder.chmod(stat.S_IMODE(mode) | 0o055)
     kept.database.chmod(0o444)
-    importlib.import_module("clew.cli.commands.session_changes")  # another user may not be able to read the source
+    importlib.import_module("clew.cli.sessions")  # another user may not be able to read the source
     os.seteuid(65534)
     try:
         code, problems, _ = wrong(kept)

@@ -17,7 +17,7 @@ from clew.cli.entry import COMMANDS
 def test_help_is_for_stdout_and_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"], {}) == 0
     out, err = capsys.readouterr()
-    assert all(f"\n    {noun.name} " in out for noun in COMMANDS)
+    assert all(f"\n  {name} " in out for name in COMMANDS)
     assert "CLEW_HOME" in out
     assert err == ""
 
@@ -26,7 +26,7 @@ def test_no_command_is_wrong_use_and_shows_the_help_on_stderr(capsys: pytest.Cap
     assert main([], {}) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "commands:" in err
+    assert "Commands:" in err
 
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,10 +60,10 @@ def test_an_unknown_flag_leads_to_the_help_of_its_command(
     assert remedy in err
 
 
-@pytest.mark.parametrize("noun", [noun.name for noun in COMMANDS])
+@pytest.mark.parametrize("noun", COMMANDS)
 def test_every_command_explains_itself(noun: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([noun, "--help"], {}) == 0
-    assert f"usage: clew {noun}" in capsys.readouterr().out
+    assert f"Usage: clew {noun}" in capsys.readouterr().out
 
 
 def test_an_error_is_one_line_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

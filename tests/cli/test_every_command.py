@@ -1,4 +1,4 @@
-"""Every command of the README's table, bare, with wrong input and with --json, as strangers and programs try it."""
+"""Every command of the guide's table, bare, with wrong input and with --json, as strangers and programs try it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clew.cli.entry import COMMANDS, full_parser
-from clew.cli.parser import subcommands
+from clew.cli import main
+from clew.cli.entry import COMMANDS
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "commands.md").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,11 @@ BARE = [
     Attempt("chat", 2, "there is no question; give one"),
     Attempt("serve", 2, "there is no upstream; name the provider"),
     Attempt("wrap", 2, "COMMAND is missing; name the program to run"),
-    Attempt("init", 1, "nobody is here to choose; `clew init --model NAME` takes one"),
+    Attempt("init", 1, "there is no terminal to choose at; `clew init --model NAME` chooses without asking"),
     Attempt("models", 0, "no model is configured"),
     Attempt("setup", 2, "PROGRAM is missing"),
     Attempt("compress", 2, "FILE is missing; `clew compress --help`"),
+    Attempt("audit", 2, "no FILE is named, and none of the programs"),
     Attempt("context", 2, "FILE is missing; `clew context --help`"),
     Attempt("import", 2, "no FILE is named, and none of the programs"),
     Attempt("sessions", 0, "Late clock"),
@@ -49,8 +50,8 @@ BARE = [
     Attempt("keys", 0, "There are no keys"),
     Attempt("plugins", 0, "compressor"),
     Attempt("config", 0, "compression"),
-    Attempt("completion", 2, "SHELL is missing; it is one of bash, zsh, fish"),
-    Attempt("help", 0, "commands:"),
+    Attempt("completion", 2, "SHELL is missing; `clew completion --help`"),
+    Attempt("help", 0, "Commands:"),
     Attempt("version", 0, "clew 0."),
 ]
 WRONG = [
@@ -58,6 +59,10 @@ WRONG = [
     Attempt("chat -p hello --modl gpt-5", 2, "unknown option --modl; did you mean --model?"),
     Attempt("chat -p hello --model gpt-5", 2, "OPENAI_API_KEY"),
     Attempt("setup hemres", 2, "hermes"),
+    Attempt("setup pi --undo --check", 2, "--undo"),
+    Attempt("setup hermes", 2, "there is no Hermes Agent here"),
+    Attempt("chat -p hello --base-url foo", 2, "--base-url: 'foo' is no address; give one that begins with http://"),
+    Attempt("init --model m --base-url foo", 2, "--base-url: 'foo' is no address"),
     Attempt("serve --upstream nowhere", 2, "is no address; give one that begins with https://"),
     Attempt("serve --upstream http://127.0.0.1:9 --host 0.0.0.0", 2, "there are no keys; make one first"),
     Attempt("serve --show codx", 2, "did you mean codex? It takes codex,"),
@@ -71,6 +76,7 @@ WRONG = [
     Attempt("compress /no/such/file", 1, "there is no such file"),
     Attempt("compress /no/such/file --to 3", 2, "expects a number of tokens, 500 or more"),
     Attempt("compress /no/such/file --to 9k --window 9k", 2, "--window: not allowed with --to"),
+    Attempt("audit /no/such/file", 2, "there is no such file"),
     Attempt("context /no/such/file", 1, "there is no such file"),
     Attempt("context /no/such/file --tp 3", 2, "unknown option --tp; did you mean --top?"),
     Attempt("import /no/such/file", 1, "there is no such file"),
@@ -120,12 +126,13 @@ FOR_PROGRAMS = [
     "config set compression.threshold 0.6", "sessions rename clock-1 Clock", "sessions branch clock-1",
     "sessions undo clock-1", "sessions delete s_4f1c0d --yes", "version", "compress examples/session.json",
     "context examples/session.json", "import examples/session.json --dry-run", "models use gpt-5", "keys",
-    "keys create ann", "serve --show all", "mcp --show all",
+    "keys create ann", "serve --show all", "mcp --show all", "audit examples/session.json",
 ]
 FOR_PEOPLE = [
     "sessions", "sessions show clock-2", "sessions tree", "sessions undo clock-2", "search clock", "models", "config",
     "plugins", "keys", "usage", "insights --since 2026-01-01", "doctor", "context examples/session.json",
     "compress examples/session.json --to 10k", "compress examples/session.json --to 10k --preview", "init",
+    "audit examples/session.json",
 ]
 # fmt: on
 
@@ -136,9 +143,9 @@ def in_the_clone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_command_of_the_table_is_tried() -> None:
-    named = set(re.findall(r"`clew ([a-z]+)", "\n".join(re.findall(r"^\| `clew .+", README, re.MULTILINE))))
+    named = set(re.findall(r"`clew ([a-z]+)", "\n".join(re.findall(r"^\| `clew .+", GUIDE, re.MULTILINE))))
     # Alone these two serve until they are stopped: tests/cli/test_dashboard.py, tests/integrations/test_mcp_server.py.
-    assert {"dashboard", "mcp", *(each.words for each in BARE)} == named == {command.name for command in COMMANDS}
+    assert {"dashboard", "mcp", *(each.words for each in BARE)} == named == set(COMMANDS)
     assert {each.words.split()[0] for each in WRONG} >= named
 
 
@@ -179,13 +186,16 @@ def test_a_command_that_reads_or_changes_gives_json(kept: Kept, words: str) -> N
     assert isinstance(json.loads(out), dict)
 
 
-def test_every_command_that_reads_or_changes_takes_json() -> None:
+def test_every_command_takes_json(capsys: pytest.CaptureFixture[str]) -> None:
+    def help_of(*names: str) -> str:
+        assert main([*names, "--help"], {}) == 0
+        return capsys.readouterr().out
+
     without = []
-    for name, parser in subcommands(full_parser()).items():
-        leaves = subcommands(parser) or {"": parser}
-        without += [f"{name} {verb}".strip() for verb, leaf in leaves.items() if "--json" not in leaf.format_help()]
-    # What a wrapped program prints is its own.
-    assert without == ["wrap", "models key", "completion", "help"]
+    for name in COMMANDS:
+        verbs = re.findall(r"^  (\w+) ", help_of(name).partition("\nCommands:\n")[2].partition("\n\n")[0], re.MULTILINE)
+        without += [f"{name} {verb}".strip() for verb in verbs or [""] if "--json" not in help_of(name, *verb.split())]
+    assert without == []
 
 
 @pytest.mark.parametrize("columns", ["30", "60", "80", "140"])

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clew.cli import main
-from clew.cli.commands.models import EXAMPLES
+from clew.cli.models import EXAMPLES
+
+pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept

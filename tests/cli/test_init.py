@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +14,9 @@ import pytest
 
 from clew.cli import main
 from clew.cli.console import Console, console_for
-from clew.cli.model_setup import SetupPrompts, choose_model, found_keys, option_lines, setup_options
+from clew.cli.init import SetupPrompts, choose_model, found_keys, option_lines, setup_options
 from clew.config import StoredKeys, clew_home
+from clew.testing.upstream import Upstream
 
 FAKE = "sk-fake-not-a-key"
 Choose = Callable[..., tuple[bool, str, str]]
@@ -21,7 +24,7 @@ Choose = Callable[..., tuple[bool, str, str]]
 
 def console(home: Path, width: int = 80, **environ: str) -> tuple[Console, io.StringIO, io.StringIO]:
     out, err = io.StringIO(), io.StringIO()
-    told = {"CLEW_HOME": str(home), "COLUMNS": str(width), **environ}
+    told = {"CLEW_HOME": str(home), "COLUMNS": str(width), "PATH": str(home), **environ}
     return console_for(out, err, told), out, err
 
 
@@ -86,6 +89,13 @@ def test_a_server_at_an_address(choose: Choose, tmp_path: Path) -> None:
     assert "qwen3:8b" in config(tmp_path)
 
 
+async def test_the_models_of_a_server_are_listed(choose: Choose, tmp_path: Path) -> None:
+    async with Upstream(models=[{"id": "bell-1"}, {"id": "bell-2"}]) as upstream:
+        _, out, _ = await asyncio.to_thread(choose, "3", upstream.base_url, "2")
+    assert "2  bell-2" in out
+    assert "name: bell-2" in config(tmp_path)
+
+
 def test_a_model_file_on_this_machine_is_a_choice(choose: Choose, tmp_path: Path, gguf_file: Path) -> None:
     (tmp_path / "models").mkdir()
     shutil.copy(gguf_file, tmp_path / "models" / "small.gguf")
@@ -101,6 +111,17 @@ def gguf_file(tmp_path: Path) -> Path:
     file = tmp_path / "given.gguf"
     file.write_bytes(b"GGUF" + b"\3\0\0\0" + bytes(16))
     return file
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+@pytest.mark.parametrize(("answer", "chosen"), [("", "bubblewrap"), ("y", "bubblewrap"), ("n", "none")])
+def test_the_sandbox_is_offered_once_where_it_runs(answer: str, chosen: str, choose: Choose, tmp_path: Path) -> None:
+    there = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": FAKE}
+    done, out, _ = choose("1", answer, **there)
+    assert done and "sandbox" in out
+    assert f"sandbox: {chosen}" in config(tmp_path)
+    done, out, _ = choose("1", **there)
+    assert done and "sandbox" not in out
 
 
 @pytest.mark.parametrize("width", [30, 60, 100])

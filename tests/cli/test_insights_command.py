@@ -62,7 +62,7 @@ def test_the_charts_fit(kept: Kept, width: str) -> None:
 def test_a_time_without_calls_says_so(kept: Kept) -> None:
     code, out, _ = kept.run("insights", "--since", "2026-04-01", "--until", "2026-04-02")
     assert code == 0
-    assert "no calls recorded in that time" in out
+    assert "no calls recorded" in out
     assert kept.json("insights", "--until", "2026-01-31")["total"]["calls"] == 0
 
 

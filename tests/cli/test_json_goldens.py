@@ -25,6 +25,20 @@ WHOLE = {
     "sessions show view": "sessions show clock-2 --view",
     "sessions show all": "sessions show clock-1 --all --full",
     "sessions tree": "sessions tree clock-1",
+    "sessions tree nodes": "sessions tree clock-1 --nodes",
+    "sessions state": "sessions state clock-2",
+    "open several": "open clock-1 m0-m3",
+    "usage of one": "usage clock-1",
+    "usage by source": "usage --by source --by provider",
+    "doctor quarantined": "doctor --quarantined",
+    "config path": "config path",
+    "config check": "config check",
+    "models show": "models show claude-sonnet-4-5",
+    "plugins show check": "plugins show compressor --check",
+    "serve show": "serve --show codex",
+    "export": "export clock-1",
+    "export anthropic": "export clock-1 --as anthropic",
+    "export responses view": "export clock-1 --as responses --view",
     "usage": "usage",
     "usage by day": "usage --by day",
     "insights": "insights --since 2026-01-01 --until 2026-12-31",
@@ -39,7 +53,15 @@ SHAPES = {
     "compress preview": f"compress {EXAMPLE} --preview",
     "context": f"context {EXAMPLE}",
     "import": f"import {EXAMPLE} --dry-run",
+    "compress map": f"compress {EXAMPLE} --engine lcm --window 50k",
+    "audit": f"audit {EXAMPLE}",
     "search": "search clock",
+    "search filters": "search clock --conversation clock-1 --role user",
+    "init": "init",
+    "mcp show": "mcp --show all",
+    "setup undo": "setup hermes --undo",
+    "help": "help sessions show",
+    "completion": "completion bash",
     "open": "open clock-1 m2",
     "doctor": "doctor",
     "models list": "models list",
@@ -56,7 +78,9 @@ def test_the_json_of_a_reading_command_is_as_stored(name: str, kept: Kept) -> No
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_json_of_other_commands_has_the_stored_fields(name: str, kept: Kept) -> None:
     found = kept.json(*SHAPES[name].split())
-    if name == "compress":  # which sections a handoff has, and which messages stay, is the engine's affair
+    if (
+        name.startswith("compress") and "handoff" in found
+    ):  # which sections a handoff has, and which messages stay, is the engine's affair
         found |= {field: type(found[field]).__name__ for field in ("handoff", "messages", "fates")}
     compare(name, shape(found))
 
@@ -86,9 +110,9 @@ def shape(value: Any) -> Any:
 
 
 def test_every_command_that_prints_json_is_frozen_or_changes_something(capsys: pytest.CaptureFixture[str]) -> None:
-    """A new command has to be added above, or here: these write, serve or ask a model."""
-    others = {"init", "chat", "serve", "wrap", "mcp", "setup", "dashboard", "export", "completion", "help"}
+    """A new command has to be added above, or here: these serve or ask a model."""
+    others = {"chat", "wrap", "dashboard"}
     main(["--help"], {})
-    listed = set(re.findall(r"^    ([a-z]+) {2,}", capsys.readouterr().out, re.MULTILINE))
+    listed = set(re.findall(r"^  ([a-z]+) {2,}", capsys.readouterr().out, re.MULTILINE))
     assert len(listed) > 15
     assert listed - others == {words.split()[0] for words in (*WHOLE.values(), *SHAPES.values())}

@@ -102,8 +102,8 @@ def test_a_model_that_nobody_is_known_to_serve_is_shown_as_far_as_it_is_known(
 ) -> None:
     code, out, err = run(capsys, tmp_path, "show", "clod-sonnet-9")
     assert code == 0
-    assert out.startswith("clod-sonnet-9, served by nobody that Clew knows")
-    assert "assumed, since nobody says how large it is" in out
+    assert out.startswith("clod-sonnet-9, no known provider")
+    assert "assumed, since no source states it" in out
     assert "--provider NAME" in err
     code, out, _ = run(capsys, tmp_path, "show", "clod-sonnet-9", "--provider", "groq")
     assert out.startswith("clod-sonnet-9 through groq")
@@ -125,7 +125,7 @@ def test_forget_takes_out_what_was_learnt_at_every_address(tmp_path: Path, capsy
     assert LearntLimits(tmp_path / "learnt_limits.json").limit("other") == 8_000
     code, _, err = run(capsys, tmp_path, "forget", "gpt-5")
     assert code == 2
-    assert "no limit was learnt of 'gpt-5'; there is one of: other" in err
+    assert "no learnt limit of 'gpt-5'; limits are known of: other" in err
 
 
 def test_forget_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,7 +119,7 @@ def test_get_takes_a_file_over_and_says_how_to_use_it(tmp_path: Path, capsys: py
     code, out, err = run(capsys, tmp_path, "get", str(tmp_path / "elsewhere" / "models" / "m.gguf"))
     assert code == 0
     assert str(tmp_path / "models" / "m.gguf") in out and "window 4,096 tokens" in out
-    assert "`clew models use m.gguf` keeps it chosen" in err
+    assert "`clew models use m` makes it the configured model" in err
     assert run(capsys, tmp_path, "get", "nobody")[0] == 2
     assert run(capsys, tmp_path, "get", "http://127.0.0.1:1/m2.gguf")[0] == 1
 
@@ -208,3 +208,9 @@ def test_what_the_environment_overrules_is_said(tmp_path: Path, capsys: pytest.C
     _, out, err = run(capsys, tmp_path, "use", "gpt-5", CLEW_MODEL_NAME="o3", OPENAI_API_KEY=KEY)
     assert "CLEW_MODEL_NAME overrules the file" in err
     assert out.startswith("o3 through openai")
+
+
+def test_a_model_at_an_address_is_chosen_without_a_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, tmp_path, "use", "qwen3:8b", "--base-url", "http://127.0.0.1:11434/v1")
+    assert code == 0 and "qwen3:8b" in out
+    assert config(tmp_path) == 'model:\n  base_url: "http://127.0.0.1:11434/v1"\n  name: "qwen3:8b"\n'

@@ -39,9 +39,15 @@ def test_a_short_message_is_whole_and_a_long_one_tells_where_its_part_is(home: K
     assert "Look at both logs." in home.run("open", "work", "m0")[1]
     [message] = home.json("open", "Logs", "3")["messages"]
     [part] = message["parts"]
-    assert part == {"start": 0, "text": LOG[:1_500]} and message["chars"] == len(LOG)
-    shown = home.run("open", "work", "m3", "--around", "tick 1200")
-    assert "tick 1200 late" in shown[1] and f"of {len(LOG):,}]" in shown[1] and len(shown[1]) < 3_000
+    assert part["start"] == 0 and LOG.startswith(part["text"]) and part["text"].endswith("late\n")
+    assert 5_700 <= len(part["text"]) <= 6_000 and message["chars"] == len(LOG)
+    code, shown, note = home.run("open", "work", "m3")
+    assert code == 0 and f"of {len(LOG):,}]" in shown and f"read on with m3@{len(part['text'])}" in shown + note
+    for chars in (1_500, 4_500, 7_000):
+        asked = ("open", "work", "m3", "--around", "tick 1200", "--chars", str(chars))
+        [part] = home.json(*asked)["messages"][0]["parts"]
+        assert "tick 1200 late" in part["text"] and 0.95 * chars <= len(part["text"]) <= chars
+        assert f"of {len(LOG):,}]" in home.run(*asked)[1]
     assert home.json("open", "work", "m3", "--chars", "60000")["messages"][0]["parts"][0]["text"] == LOG
 
 
@@ -54,6 +60,20 @@ def test_parallel_calls_and_their_results_name_each_other(home: Kept) -> None:
     assert first["result_of"] == {"number": 1, "call": "read_file path: a.log"}
     assert second["result_of"]["call"].startswith("terminal")
     assert "echo 'x\ty'\nls" in called["parts"][0]["text"], "arguments are decoded"
+    label = home.run("open", "work", "m1")[1].splitlines()[0]
+    assert "a.log: m3" in label and "ls: m2" in label
+
+
+def test_a_long_range_shows_a_beginning_of_each_message_and_where_to_read_on(home: Kept) -> None:
+    async def more(store: Store) -> None:
+        await store.append("work", [user(f"Log {number}.\n{LOG}") for number in range(5, 150)])
+
+    home.ask(more)
+    code, shown, note = home.run("open", "work", "m5-m140")
+    numbers = [number for number in range(5, 150) if f"Log {number}.\n" in shown]
+    last = numbers[-1]
+    assert code == 0 and numbers == list(range(5, last + 1)) and last > 30 and "[chars 0 to 0 " not in shown
+    assert f"shown up to m{last}, read on with m{last + 1}-m140" in shown + note
 
 
 def test_pages_go_on_to_the_end(home: Kept) -> None:

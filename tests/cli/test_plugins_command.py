@@ -78,7 +78,7 @@ def test_list_names_what_is_broken_and_who_serves_instead(tmp_path: Path, capsys
     folder = write(tmp_path, "mine", "def register(:\n")
     code, out, err = run(capsys, tmp_path, "list", CLEW_CONTEXT_ENGINE="mine")
     assert code == 0
-    assert "cannot serve" in out
+    assert "cannot be used" in out
     assert "*  compressor" in out
     assert f"clew: mine: {folder / '__init__.py'} line 1: SyntaxError" in err
     assert "context.engine = 'mine': " in err and "; compressor serves" in err
@@ -218,3 +218,15 @@ def test_text_of_strangers_cannot_drive_the_terminal(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize("words", [["show"], ["use"], ["remove", "mine"]])
 def test_wrong_use_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert run(capsys, tmp_path, *words)[0] == 2
+
+
+def test_the_place_of_a_failed_check_is_none_of_the_event_loop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = GOOD.replace(
+        'name = "mine"\n', 'name = "mine"\n\n    async def compress(self, *given, **more):\n        return []\n'
+    )
+    write(tmp_path, "mine", wrong)
+    code, out, _ = run(capsys, tmp_path, "show", "mine", "--check")
+    assert code == 1 and "it must return a clew.engines.Compaction" in " ".join(out.split())
+    assert "asyncio" not in out

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.cli.console import Console
-from clew.cli.views.search import SearchPage, print_results
-from clew.cli.views.text import display_width
+from clew.cli.search import SearchPage, print_results
+from clew.cli.text import display_width
 from clew.store import NewSession, SearchHit, Snippet, Store
 from clew.testing import user
 from clew.turn import FoundMessage, FoundPage

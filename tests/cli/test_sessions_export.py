@@ -64,11 +64,7 @@ def test_what_came_in_a_dialect_leaves_in_it_as_it_came(empty_home: Kept) -> Non
 
     async def take_in(store: Store) -> None:
         await store.start_session(NewSession(id="a", system="Be kind."))
-        news = [
-            NewMessage(message, dialect="anthropic", items=origin.items, part=0)
-            for message in read.messages
-            if (origin := read.origin_of(message)) is not None
-        ]
+        news = [NewMessage(it.message, dialect="anthropic", items=it.raw, part=0) for it in read.items]
         await store.append("a", news)
 
     empty_home.ask(take_in)

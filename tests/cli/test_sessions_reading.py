@@ -23,7 +23,7 @@ def test_the_list_has_one_line_for_each_conversation_newest_first(kept: Kept) ->
     assert listed[0]["opening"] == "Tea or coffee?"
     out = kept.run("sessions", "list")[1]
     assert [line.split()[0] for line in out.splitlines()] == ["session", "s_4f1c0d", "helper", "other-way", "clock-2"]
-    assert "branch: Another way" in out
+    assert "branch at m2: Another way" in out
 
 
 def test_the_list_shows_what_the_gateway_recorded_for_every_owner(kept: Kept) -> None:
@@ -124,8 +124,8 @@ def test_the_tree_draws_the_chain_with_its_branches(kept: Kept) -> None:
         "├─ branch at m2: Another way",
         "│ ● other-way m2 1 message WHEN terminal m-1",
         "│ │",
-        "│ ├─ subagent",
-        "│ │ ● helper empty 0 messages WHEN subagent",
+        "│ └─ subagent",
+        "│ ● helper empty 0 messages WHEN subagent",
         "│",
         "▼ m1-m2 folded, 900 → 300 tokens",
         "● clock-2 m4-m5 2 messages WHEN newest terminal m-1",

@@ -41,6 +41,6 @@ def test_a_setting_in_a_file_far_down_is_still_named(kept: Kept) -> None:
 def test_it_is_as_it_was_behind_a_message(kept: Kept) -> None:
     keep(kept)
     assert kept.json("sessions", "state", "bakery", "--at", "m3")["entities"][-2]["value"] == "5"
-    assert "as it was behind m0" in kept.run("sessions", "state", "bakery", "--at", "0")[1]
+    assert "after m0" in kept.run("sessions", "state", "bakery", "--at", "0")[1]
     status, _, problem = kept.run("sessions", "state", "bakery", "--at", "m99")
     assert status == 2 and "m99 is not there yet: the conversation has m0 to m7" in problem

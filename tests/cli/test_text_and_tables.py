@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.cli.views.tables import bar_widths, table_lines
-from clew.cli.views.text import clip, display_width, pad, printable, sanitize, sanitize_line, tail_rows, wrap
+from clew.cli.pages import bar_widths, table_lines
+from clew.cli.text import clip, display_width, pad, printable, sanitize, sanitize_line, tail_rows, wrap
 
 ESC = "\x1b"
 FAMILY, FLAG, WAVE = "👨‍👩‍👧", "🇩🇪", "👋🏽"

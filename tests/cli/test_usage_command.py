@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clew.cli.views.amounts import format_cost, format_dollars, format_saving, percent, short_count
+from clew.cli.pages import format_cost, format_dollars, format_saving, percent, short_count
 from clew.store import ModelCall, Store
 from clew.usage import CanonicalUsage
 
@@ -96,7 +96,7 @@ def test_figures_are_short_and_honest() -> None:
 
 
 def test_moments_are_read_as_people_write_them() -> None:
-    from clew.cli.arguments import parse_since, parse_until
+    from clew.cli.options import parse_since, parse_until
 
     assert timedelta(days=6, hours=23) < datetime.now(UTC) - parse_since("7d") < timedelta(days=7, hours=1)
     assert parse_until("2026-03-01") - parse_since("2026-03-01") in (
@@ -123,7 +123,7 @@ def test_what_the_gateway_saved_is_shown_per_session_and_never_rounded_up(kept: 
     said = " ".join(kept.run("usage", "s_4f1c0d")[1].split())
     assert (
         "saved $0.0295: 1 call for $0.0015, summaries included, would have cost $0.0311 directly; "
-        "of 1 more call it is not known" in said
+        "unknown for 1 more call" in said
     )
     saved = kept.json("usage", "s_4f1c0d")["total"]["saved"]
     assert saved == {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from clew.cli.window_usage import ContentShare, measure_window
 from clew.messages import Message
 from clew.testing import assistant, call, system, tool, user
+from clew.tokens.window_shares import ContentShare, measure_window
 
 PICTURE = {"type": "image_url", "image_url": {"url": "https://example.test/a.png"}}
 THOUGHT = {"type": "thinking", "thinking": "h" * 70, "signature": "s"}

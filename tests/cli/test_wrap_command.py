@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from clew.cli.wrap import OverlayFolders, find_upstreams
 from clew.config import read_config
 from clew.gateway import find_program
+from clew.integrations.wrap_overlays import OverlayFolders, find_upstreams
 from clew.store import NewKey, open_store
 from clew.testing import Upstream, UpstreamAnswer
+
+pytestmark = pytest.mark.slow
 
 PROGRAMS = ("codex", "claude", "opencode", "pi", "gemini", "copilot", "cline", "cn", "nanocoder", "hermes")
 CALLS = """\

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from clew.messages import ToolCall
 from clew.testing import Upstream
 from clew.testing.upstream import ReceivedRequest, UpstreamAnswer
 from tests.clients.catalog import RealClient
-from tests.clients.session import client_environ, run_program
+from tests.clients.session import client_environ, run_program, tool_names
 
 PROMPT = "How long does the depot wait before it tries again? It was settled in an old session."
 FACT = "The depot waits 4177 seconds before it tries again"
@@ -128,11 +128,3 @@ def _with_python_path(lines: str, environ: Mapping[str, str]) -> str:
         return f"{lines}\nenv = {{ PYTHONPATH = {path} }}\n".replace("# required", "required")
     name = "environment" if '"mcp"' in lines.partition(":")[0] else "env"
     return lines.replace('"clew": {', f'"clew": {{"{name}": {{"PYTHONPATH": {path}}}, ', 1)
-
-
-def tool_names(body: Mapping[str, Any]) -> Iterator[str]:
-    """The names of the tools in a request of any wire; those in a namespace behind its name, as a model calls them."""
-    for tool in body.get("tools") or ():
-        inside = f"{tool.get('name')}__" if tool.get("type") == "namespace" else ""
-        declared = tool.get("functionDeclarations") or tool.get("tools") or [tool.get("function") or tool]
-        yield from (f"{inside}{one.get('name', '')}" for one in declared)

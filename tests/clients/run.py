@@ -1,7 +1,8 @@
 """Real clients through `clew wrap`: `python tests/clients/run.py [NAME ...]`, or `./check clients [NAME ...]`.
 
-With `--mcp` they recall an old session over `clew mcp` instead of working through a long one; with `--watch` they work
-while `clew import --watch` follows what they keep.
+With `--mcp` they recall an old session over `clew mcp` instead of working through a long one; with `--recall` their
+models recall what the gateway folded; with `--watch` they work while `clew import --watch` follows what they keep; with
+`--plugins` they compact with a plugin of `clew setup` inside, once with Clew and once with Clew stopped.
 
 Installs what is not there yet, from npm and PyPI, below a folder of its own (`CLEW_CLIENTS`, else .clients here).
 """
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -23,8 +25,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from clew.integrations.mcp_setups import mcp_setup_named  # noqa: E402
 from tests.clients.catalog import CLIENTS, RealClient  # noqa: E402
 from tests.clients.mcp_session import run_recall  # noqa: E402
+from tests.clients.plugin_session import INSIDE_CLIENTS, InsideClient, run_inside, with_node  # noqa: E402
 from tests.clients.session import SessionResult, run_session  # noqa: E402
 from tests.clients.watch_session import WATCHED, run_watched  # noqa: E402
+from tests.support.shell_worker import RECALLED, RecallingWorker  # noqa: E402
 
 
 def tell(text: str) -> None:
@@ -38,16 +42,52 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep what they wrote, and print where and what they said")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--mcp", action="store_true", help="recall an old session over `clew mcp`")
+    how.add_argument("--recall", action="store_true", help="let their models recall what the gateway folded")
     how.add_argument("--watch", action="store_true", help="work while `clew import --watch` follows")
+    how.add_argument("--plugins", action="store_true", help="compact with a plugin of Clew inside")
     given = parser.parse_args()
+    if given.plugins:
+        return run_plugins(given.names, keep=given.keep, parser=parser)
     known = {client.name: client for client in CLIENTS if is_tried(client, mcp=given.mcp, watch=given.watch)}
     if unknown := set(given.names) - known.keys():
         parser.error(f"no client {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     attempt = try_recall if given.mcp else try_watched if given.watch else try_client
+    attempt = try_gateway_recall if given.recall else attempt
     failed = [name for name in given.names or known if not attempt(known[name], keep=given.keep)]
     tried = len(given.names or known)
     tell(f"{tried - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
+
+
+def run_plugins(names: list[str], *, keep: bool, parser: argparse.ArgumentParser) -> int:
+    """Run programs with a plugin inside, with Clew and without."""
+    known = {client.name: client for client in INSIDE_CLIENTS}
+    if unknown := set(names) - known.keys():
+        parser.error(f"no program {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    chosen = [known[name] for name in names or known]
+    failed = [client for client in chosen for with_clew in (True, False) if not try_inside(client, with_clew, keep)]
+    tell(f"{2 * len(chosen) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+def try_inside(client: InsideClient, with_clew: bool, keep: bool) -> bool:
+    """Run one, and print what became of it."""
+    program = install_package(client.package, client.program, client.node)
+    folder, started = Path(tempfile.mkdtemp(prefix=f"inside-{client.name}-")), time.monotonic()
+    if client.node:
+        client = replace(client, prepare=with_node(client.prepare, node_folder(client.node)))
+    result = asyncio.run(run_inside(client, program, folder, with_clew=with_clew))
+    problems = result.problems(client, with_clew=with_clew)
+    tell(
+        f"{'FAIL' if problems else 'ok  '} {client.name:12} {'with' if with_clew else 'without'} Clew: "
+        f"{result.requests} requests, {result.with_handoff} with a handoff, {result.compactions} folds, "
+        f"{result.own} compactions of its own, {time.monotonic() - started:.0f} s"
+    )
+    for problem in problems:
+        tell(f"     {problem}")
+    if problems or keep:
+        tell(f"     in {folder}\n--- out\n{result.out[-2000:]}\n--- err\n{result.err[-2000:]}")
+    return not problems
 
 
 def try_client(client: RealClient, *, keep: bool) -> bool:
@@ -55,6 +95,24 @@ def try_client(client: RealClient, *, keep: bool) -> bool:
     program, folder, started = install(client), new_folder(client), time.monotonic()
     result = asyncio.run(run_session(client, program, folder))
     problems = result.problems(client)
+    tell_outcome(client, f"{figures(result)}, {time.monotonic() - started:.0f} s", problems)
+    if problems or keep:
+        tell(f"     in {folder}\n--- out\n{result.out[-2000:]}\n--- err\n{result.err[-2000:]}")
+    return not problems
+
+
+def try_gateway_recall(client: RealClient, *, keep: bool) -> bool:
+    """Let the model of one ask for what was folded, alone and beside a command, and print what became of it."""
+    program, folder, started = install(client), new_folder(client), time.monotonic()
+    worker = RecallingWorker(client.rounds, client.lines)
+    result = asyncio.run(run_session(client, program, folder, worker))
+    told = (
+        (not worker.alone, "a recall was not answered"),
+        (not worker.beside, "a recall beside a command was not answered"),
+        (RECALLED not in result.out, "what was recalled is not in its answer"),
+        ("clew_" in result.out, "it saw the tools"),
+    )
+    problems = [*result.problems(client), *(what for is_so, what in told if is_so)]
     tell_outcome(client, f"{figures(result)}, {time.monotonic() - started:.0f} s", problems)
     if problems or keep:
         tell(f"     in {folder}\n--- out\n{result.out[-2000:]}\n--- err\n{result.err[-2000:]}")
@@ -108,19 +166,39 @@ def figures(result: SessionResult) -> str:
 
 def install(client: RealClient) -> Path:
     """The program, installed where it is not."""
-    folder = Path(os.environ.get("CLEW_CLIENTS") or ROOT / ".clients") / client.package.rpartition("/")[2]
+    folder = _clients_folder() / client.package.rpartition("/")[2]
     if client.registry == "npm":
-        program = folder / "node_modules" / ".bin" / client.program
-        if not program.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), client.package]
-            subprocess.run(command, check=True, stdout=sys.stderr)
-        return program
+        return install_package(client.package, client.program)
     program = folder / "bin" / client.program
     if not program.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         subprocess.run([str(folder / "bin" / "pip"), "install", "-q", client.package], check=True)
     return program
+
+
+def install_package(package: str, program: str, node: str = "") -> Path:
+    """A program from npm, installed where it is not; by the version of Node that it needs."""
+    folder = _clients_folder() / package.rpartition("/")[2]
+    path = folder / "node_modules" / ".bin" / program
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), package]
+        environ = dict(os.environ)
+        if node:
+            environ["PATH"] = f"{node_folder(node)}{os.pathsep}{environ['PATH']}"
+        subprocess.run(command, check=True, stdout=sys.stderr, env=environ)
+    return path
+
+
+def node_folder(version: str) -> Path:
+    """The folder of a Node of this version, from npm."""
+    install_package(f"node@{version}", "node")
+    package = _clients_folder() / f"node@{version}" / "node_modules" / "node"
+    return next(path.parent for path in sorted(package.glob("**/bin/node")) if "node_modules" in path.parts[-5:])
+
+
+def _clients_folder() -> Path:
+    return Path(os.environ.get("CLEW_CLIENTS") or ROOT / ".clients")
 
 
 if __name__ == "__main__":

@@ -8,14 +8,14 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from clew.testing import Upstream, UpstreamRules
 from clew.testing.upstream import ReceivedRequest
-from clew.testing.upstream_cache import listed_messages, prompt_tokens
+from clew.testing.upstream_rules import listed_messages, prompt_tokens
 from tests.clients.catalog import PROMPT, RealClient
 from tests.support.shell_worker import UNKNOWN_TASK, ShellWorker
 
@@ -66,12 +66,14 @@ class SessionResult:
         return [what for is_so, what in told if is_so]
 
 
-async def run_session(client: RealClient, program: Path, folder: Path) -> SessionResult:
+async def run_session(
+    client: RealClient, program: Path, folder: Path, worker: ShellWorker | None = None
+) -> SessionResult:
     """Send a client through a session of many rounds."""
     home, work = folder / "home", folder / "work"
     await asyncio.to_thread(_prepare, home, work, client)
     rules = UpstreamRules(client.window, pairs=True, binds_thinking=True)
-    worker = ShellWorker(client.rounds, client.lines)
+    worker = worker or ShellWorker(client.rounds, client.lines)
     async with Upstream(answers=worker, rules=rules, caches=True, models=[{"id": client.model}]) as upstream:
         settings = (f"model.name={client.model}", f"model.context_length={client.window}")
         command = (
@@ -162,7 +164,8 @@ def judge_requests(received: Sequence[ReceivedRequest], result: SessionResult, r
         if call.status != 200:
             continue
         result.largest = max(result.largest, prompt_tokens(call.body))
-        kind = hashlib.sha256(json.dumps([call.wire, call.body.get("tools")]).encode()).hexdigest()
+        own = [name for name in tool_names(call.body) if not name.startswith("clew_")]
+        kind = hashlib.sha256(json.dumps([call.wire, own]).encode()).hexdigest()
         before = newest.get(kind)
         newest[kind] = items
         settled = len(before) - rebuilt if before else 0
@@ -173,6 +176,14 @@ def judge_requests(received: Sequence[ReceivedRequest], result: SessionResult, r
         else:
             result.moved += 1
     result.statuses = statuses
+
+
+def tool_names(body: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the tools in a request of any wire; those in a namespace behind its name, as a model calls them."""
+    for tool in body.get("tools") or ():
+        inside = f"{tool.get('name')}__" if tool.get("type") == "namespace" else ""
+        declared = tool.get("functionDeclarations") or tool.get("tools") or [tool.get("function") or tool]
+        yield from (f"{inside}{one.get('name', '')}" for one in declared)
 
 
 def _plain(value: Any) -> Any:

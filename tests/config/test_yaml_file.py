@@ -51,7 +51,7 @@ def test_only_the_value_changes_and_comments_stay(
         ("compression: # soon\nmodel:\n", "compression: # soon\n  threshold: 0.6\nmodel:\n"),
         ("compression: {}\n", "compression: {threshold: 0.6}\n"),
         ("compression:\n  threshold: # soon\n", "compression:\n  threshold: 0.6 # soon\n"),
-        ("compression:\n  threshold:\n    - a\n", "compression:\n  threshold:\n    0.6\n"),
+        ("compression:\n  threshold:\n    - a\n", "compression:\n  threshold: 0.6\n"),
         ("compression:\n  threshold: |\n    x\nmodel:\n", "compression:\n  threshold: 0.6\nmodel:\n"),
         ("compression:\r\n  enabled: on\r\n", "compression:\r\n  enabled: on\r\n  threshold: 0.6\r\n"),
         ("{}", "{compression: {threshold: 0.6}}"),
@@ -130,3 +130,19 @@ def test_a_setting_taken_out_has_its_default_again(tmp_path: Path) -> None:
     unset_in_file(path, declared_settings()["context.engine"])
     unset_in_file(tmp_path / "none.yaml", declared_settings()["context.engine"])
     assert not (tmp_path / "none.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("compression:\n  threshold: 0.6\n", ""),
+        ("model:\n  name: m\ncompression:\n  threshold: 0.6\n", "model:\n  name: m\n"),
+        ("compression:\n  threshold: 0.6\n  # of mine\n", "compression:\n  # of mine\n"),
+        ("compression:\n  threshold: 0.6\n  enabled: false\n", "compression:\n  enabled: false\n"),
+    ],
+)
+def test_a_group_goes_with_its_last_setting(tmp_path: Path, text: str, left: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    unset_in_file(path, declared_settings()["compression.threshold"])
+    assert path.read_text() == left

@@ -12,7 +12,6 @@ from clew.errors import InvalidArgument, InvalidMessage
 from clew.messages import Message, read_conversation
 from clew.store import (
     CompactionEntry,
-    HashChain,
     InUse,
     ModelCall,
     NewMessage,
@@ -232,12 +231,11 @@ class HistoryContract:
     async def test_recognising_a_history_takes_few_statements_however_long_it_is(self, store_url: str) -> None:
         seen: list[str] = []
         history = synthetic_history(1_500)
-        chain = HashChain()
         async with open_store(store_url, on_statement=seen.append) as store:
-            synced = await store.sync(history, chain=chain)
+            synced = await store.sync(history)
             await store.index_waiting()
             seen.clear()
-            again = await store.sync([*history, user("new")], session=synced.session, chain=chain)
+            again = await store.sync([*history, user("new")], session=synced.session)
             assert again.added == 1
             near = len(seen)
             seen.clear()
@@ -280,11 +278,7 @@ class HistoryContract:
             ],
         }
         conversation = read_conversation([item], dialect="anthropic")
-        news = []
-        for message in conversation.messages:
-            origin = conversation.origin_of(message)
-            assert origin is not None
-            news.append(NewMessage(message, dialect="anthropic", items=origin.items, part=origin.part))
+        news = [NewMessage(it.message, dialect="anthropic", items=it.raw, part=it.part) for it in conversation.items]
         async with open_store(store_url) as store:
             await store.start_session(NewSession(id="s"))
             await store.append("s", [user("before"), *news])
@@ -301,11 +295,7 @@ class HistoryContract:
         response = {"functionResponse": {"name": "f", "response": {"output": "one"}}}
         items = [call, {"role": "user", "parts": [response, {"text": "go on"}]}]
         conversation = read_conversation(items, dialect="gemini")
-        news = []
-        for message in conversation.messages:
-            origin = conversation.origin_of(message)
-            assert origin is not None
-            news.append(NewMessage(message, dialect="gemini", items=origin.items, part=origin.part))
+        news = [NewMessage(it.message, dialect="gemini", items=it.raw, part=it.part) for it in conversation.items]
         async with open_store(store_url) as store:
             await store.start_session(NewSession(id="s"))
             await store.append("s", news)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from clew.app import EngineChoice
 from clew.config import load_config
 from clew.engines import ContextEngine, EngineSetup
-from clew.testing import EngineContract, PlainEngine
+from clew.testing import PlainEngine
+from tests.contracts.engine_contract import WholeEngineContract
 
 
-class TestPlainEngine(EngineContract):
+class TestPlainEngine(WholeEngineContract):
     def make_engine(self, setup: EngineSetup) -> ContextEngine:
         return PlainEngine(setup)
 
 
-class TestContextCompressor(EngineContract):
+class TestContextCompressor(WholeEngineContract):
     """As the config makes it: by its name, through the hook."""
 
     def make_engine(self, setup: EngineSetup) -> ContextEngine:
@@ -22,7 +23,7 @@ class TestContextCompressor(EngineContract):
         return catalog.build(catalog.find_built_in("compressor"), setup)
 
 
-class TestLosslessEngine(EngineContract):
+class TestLosslessEngine(WholeEngineContract):
     def make_engine(self, setup: EngineSetup) -> ContextEngine:
         environ = {"CLEW_HOME": "/nowhere"}
         catalog = EngineChoice(load_config(environ), environ).catalog

@@ -19,6 +19,8 @@ from clew.config import load_config
 from clew.engines import ContextEngine, EngineSetup
 from clew.testing import EngineContract
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = Path(__file__).resolve().parents[2] / "examples" / "turns_engine"
 CODE = SAMPLE / "src" / "clew_turns"
 NO_BYTECODE = shutil.ignore_patterns("__pycache__")

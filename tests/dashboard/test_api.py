@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
-from clew.store import NewSession, Session
+from clew.messages import Message
+from clew.store import CompactionEntry, NewMessage, NewSession, Session, WrittenMessage
 from clew.testing.messages import assistant, user
 from tests.support.dashboard import (
     DashboardFlow,
@@ -397,3 +399,37 @@ async def test_a_query_that_is_not_allowed_is_named(
 async def test_what_is_not_there_is_said_to_be_not_there(visitor: DashboardVisitor, path: str) -> None:
     status, told = await visitor.call("GET", f"api/{path}")
     assert (status, told["error"]["kind"]) == (404, "not_found")
+
+
+async def test_a_compaction_of_a_gateway_is_undone(flow: DashboardFlow, visitor: DashboardVisitor) -> None:
+    theirs = await add_chat(flow.store, 6, source="gateway")
+    view = await flow.store.view(theirs.id)
+    entry = CompactionEntry((WrittenMessage(user("short")),), None, view.base, view.next_seq, tokens_before=900)
+    await flow.store.commit_compaction(theirs.id, entry)
+    assert (await visitor.get(f"sessions/{theirs.id}"))["actions"]["undo"] is None
+    assert (await visitor.act("POST", f"{theirs.id}/undo", {}))["is_undone"]
+    assert len((await flow.store.view(await flow.store.get_compression_tip(theirs.id))).messages) == view.next_seq
+
+
+async def test_a_session_is_at_work_by_what_happens_in_it(flow: DashboardFlow, visitor: DashboardVisitor) -> None:
+    now = datetime.now(UTC)
+
+    async def add(title: str, message: Message, seconds: float) -> str:
+        session = await flow.store.start_session(NewSession(title=title, source="terminal"))
+        at = now - timedelta(seconds=seconds)
+        await flow.store.append(session.id, [NewMessage(message, at=at)])
+        return session.id
+
+    await add("answered long ago", assistant("Done."), 300)
+    await add("failed", user("Hello?"), 300)
+    ended = await add("left", assistant("Done."), 1)
+    await flow.store.end_session(ended, "done")
+    await add("just asked", user("Hello?"), 1)
+    listed = await visitor.get("sessions", state="active")
+    assert {row["title"] for row in listed["sessions"]} == {"just asked"}
+    assert listed["totals"]["active"] == 1
+
+
+async def test_the_bare_address_leads_to_the_dashboard(flow: DashboardFlow) -> None:
+    async with aiohttp.ClientSession() as http, http.get(f"{flow.address}/", allow_redirects=False) as answer:
+        assert (answer.status, answer.headers["Location"]) == (302, "/dashboard/")

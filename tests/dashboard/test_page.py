@@ -21,6 +21,7 @@ from tests.support.dashboard import (
 )
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM),
 ]

@@ -15,6 +15,7 @@ from tests.dashboard.conftest import OpenTab, show
 from tests.support.dashboard import DASHBOARD_MODEL, DashboardFlow, running_dashboard
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM),
 ]

@@ -17,6 +17,7 @@ from tests.dashboard.conftest import OpenTab, show
 from tests.support.dashboard import DashboardFlow, add_chat
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM),
 ]

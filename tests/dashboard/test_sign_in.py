@@ -252,6 +252,6 @@ async def test_no_other_file_is_served(flow: DashboardFlow, path: str) -> None:
 
 async def test_nothing_but_the_dashboard_is_at_this_address(flow: DashboardFlow) -> None:
     async with aiohttp.ClientSession() as http:
-        for path in ("/", "/clew/conversations", "/v1/models", "/metrics"):
+        for path in ("/clew", "/clew/conversations", "/v1/models", "/metrics"):
             async with http.get(flow.address + path) as response:
                 assert response.status == 404

@@ -8,7 +8,7 @@ import pytest
 
 from clew.config import CompressionSettings
 from clew.engines import budgets_for, budgets_for_target
-from clew.engines.compressor.budgets import Strikes
+from clew.engines.compressor.plan import Strikes
 from clew.errors import InvalidArgument
 
 DEFAULTS = CompressionSettings()

@@ -10,8 +10,8 @@ from clew.engines import ContextCompressor, SessionStart
 from clew.handoff import ModelSummarizer
 from clew.messages import Message
 from clew.testing import assistant, call, system, tool, user
-from clew.testing.scripted import RecordedSleep, ScriptedSummaryModel, fails
 from clew.tokens import counter_for
+from tests.support.summaries import RecordedSleep, ScriptedSummaryModel, fails
 
 ENVIRON = {"CLEW_HOME": "/nowhere"}
 

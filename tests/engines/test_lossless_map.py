@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from clew.engines import Compaction, EngineSetup, LosslessEngine, SessionStart
-from clew.engines.lossless.nodes import ids_in_map, nodes_in_map
+from clew.engines.lossless.map_text import ids_in_map, nodes_in_map
 from clew.handoff import Handoff, Summary, SummaryInput, write_handoff
 from clew.messages import Message
 from clew.testing import MemoryEngineHost, assistant, call, tool, user

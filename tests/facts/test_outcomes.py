@@ -113,3 +113,26 @@ def test_branch_commit_and_server_are_states_of_the_work() -> None:
         "branch": "On branch feat/async",
         "server": "Listening on http://localhost:8443",
     }
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "The user denied this operation. The file was not updated.",
+        "[write_to_file for 'a.md'] Result:\nThe user denied this operation.\n<feedback>\nKeep it.\n</feedback>",
+        "The user doesn't want to proceed with this tool use. The tool use was rejected.",
+        "exec command rejected by user",
+        "The user rejected permission to use this specific tool call.",
+    ],
+)
+def test_what_a_person_refused_has_failed(result: str) -> None:
+    outcome = read_outcome(result, "WROTE")
+    assert outcome.failed
+    assert "user" in outcome.error
+
+
+@pytest.mark.parametrize(
+    "result", ["Saved 3 users.", "user_rejected = False", "The user table was declined to 40 rows."]
+)
+def test_words_about_users_are_no_refusal(result: str) -> None:
+    assert not read_outcome(result, "WROTE").failed

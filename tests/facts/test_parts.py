@@ -1,4 +1,4 @@
-"""Parts: what of a text may be quoted, and noise, of which only kind and size are kept."""
+"""Parts: what of a text may be quoted, and noise, which may not."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 import pytest
 
 from clew.facts import Part, PartKind, code_parts, file_parts, output_parts, prose_parts
+from clew.facts.parts import code_feature
 
 RANDOM = random.Random(7)
 SVG = "M" + " ".join(f"{RANDOM.uniform(0, 99):.2f},{RANDOM.uniform(0, 99):.2f}" for _ in range(60))
@@ -28,11 +29,9 @@ def pieces(parts: list[Part]) -> list[str]:
     "noise", [SVG, BASE64, MINIFIED, LISTING, LINKS, PROGRESS, PERMISSIONS],
     ids=["svg", "base64", "minified", "listing", "links", "progress", "permissions"],
 )  # fmt: skip
-def test_noise_is_counted_and_never_quoted(noise: str) -> None:
+def test_noise_is_never_quoted(noise: str) -> None:
     parts = output_parts(f"The build began.\n{noise}\nThe build took 41 s.")
     assert pieces(parts) == ["The build began.", "The build took 41 s."]
-    assert sum(part.lines for part in parts if part.kind is PartKind.NOISE) >= 1
-    assert all(part.noise for part in parts if part.kind is PartKind.NOISE)
 
 
 def test_minified_code_with_blanks_is_noise_too() -> None:
@@ -66,6 +65,15 @@ def test_colours_and_line_numbers_are_stripped() -> None:
     assert "LIMIT = 5" in pieces(file_parts(numbered, "a.py"))
 
 
+def test_pieces_of_a_numbered_file_have_the_numbers_of_their_lines() -> None:
+    lines = ("# Limits of a run,", "# in seconds.", "", "LIMIT = 5", "def run(): ...")
+    numbered = "<file>\n" + "".join(f"{n:>6}\t{line}\n" for n, line in enumerate(lines, 41)) + "</file>"
+    [part] = file_parts(numbered, "a.py")
+    assert dict(zip(part.pieces, part.line_numbers, strict=True)) == {
+        "# Limits of a run, # in seconds.": "41", "LIMIT = 5": "44", "def run(): ...": "45",
+    }  # fmt: skip
+
+
 def test_a_document_is_prose_and_any_other_file_is_code() -> None:
     assert [part.kind for part in file_parts("We ship weekly.", "docs/plan.md")] == [PartKind.PROSE]
     assert [part.kind for part in file_parts("ship = weekly()", "src/plan.py")] == [PartKind.CODE]
@@ -77,6 +85,33 @@ def test_fenced_code_in_a_message_is_code() -> None:
     assert [part.kind for part in parts] == [PartKind.PROSE, PartKind.CODE, PartKind.PROSE]
 
 
+def test_a_fence_inside_a_fenced_document_does_not_turn_code_into_prose() -> None:
+    text = "I wrote it.\n```markdown\nSetup of all.\n```bash\nmake all\n```\nRun it.\n```\nAll done."
+    assert [(part.kind, part.pieces) for part in prose_parts(text)] == [
+        (PartKind.PROSE, ("I wrote it.",)),
+        (PartKind.CODE, ("Setup of all.", "make all", "Run it.")),
+        (PartKind.PROSE, ("All done.",)),
+    ]
+
+
+def test_of_fences_that_are_not_closed_each_begins_or_ends_a_block() -> None:
+    text = "First.\n```python\nx = 1\n```python\nSecond.\n```python\ny = 2"
+    assert [part.kind for part in prose_parts(text)] == [PartKind.PROSE, PartKind.CODE] * 2
+
+
 def test_sentences_of_a_wrapped_paragraph_are_joined() -> None:
     text = "The import is slow because it commits after every single row that it writes, and\nthe disk syncs each time."
     assert len(pieces(prose_parts(text))) == 1
+
+
+def test_what_a_harness_adds_to_every_result_is_not_quoted() -> None:
+    added = "<environment_details>\n# Time\n9:04 PM\n</environment_details>"
+    result = f"[execute_command for 'ls'] Result:\nmain.py 12 lines\n{added}"
+    assert [part.pieces for part in output_parts(result)] == [("main.py 12 lines",)]
+    assert [part.pieces for part in file_parts(result, "notes.md")] == [("main.py 12 lines",)]
+
+
+@pytest.mark.parametrize("line", ["rows = []", "self.cache = None;", 'name = ""'])
+def test_an_empty_value_is_a_statement_and_no_value(line: str) -> None:
+    assert code_feature(line) == "statement"
+    assert code_feature(line.rpartition(" ")[0] + " 4711") == "value"

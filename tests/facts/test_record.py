@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clew.facts import Record
+from clew.facts import Record, StateRecord
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
 
@@ -34,6 +34,13 @@ def test_a_request_holds_everything_up_to_the_next_one() -> None:
     assert (first.number, first.closing, len(first.actions), first.is_answered) == (0, 3, 1, True)
     assert (second.number, second.is_answered) == (4, False)
     assert [record.exchange_of(number) for number in range(6)] == [0, 0, 0, 0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [Record, StateRecord])
+def test_what_a_person_says_inside_a_tool_result_is_a_request(kind: type[Record]) -> None:
+    denied = "The user denied this operation.\n<feedback>\nKeep the other sections.\n</feedback>"
+    record = kind.of([user("Write the readme."), *did("write_to_file", {"path": "README.md", "content": "x"}, denied)])
+    assert [exchange.request for exchange in record.exchanges] == ["Write the readme.", "Keep the other sections."]
 
 
 def test_words_before_more_calls_are_no_answer() -> None:

@@ -28,10 +28,11 @@ from clew.messages import ToolCall, text_of
 from clew.providers import AnthropicProvider, OnDelta, OpenAIChatProvider, Provider, Reply, Request, ResponsesProvider
 from clew.store import open_store
 from clew.testing import call, user
-from clew.testing.runtime import PrefixChecker, answers, calls_have_results, request_tokens
+from clew.testing.runtime import PrefixChecker, answers, request_tokens
 from clew.testing.scripted import ScriptedProvider, refuses
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.usage import CanonicalUsage
+from tests.support.groups import calls_have_results
 
 KEY = "not-" + "a-real-" + "key-0123456789"
 LONG = "The importer reads one file after the other and writes down what it found in each of them. " * 40

@@ -33,7 +33,9 @@ GALLERY = "The keeper walked along the gallery and listened to every clock in tu
 
 pytestmark = [
     pytest.mark.skipif(not MODEL, reason="no model: name a SmolLM2 GGUF in CLEW_TEST_GGUF"),
-    pytest.mark.skipif(find_spec("xllamacpp") is None, reason="xllamacpp is not installed: pip install 'clew[local]'"),
+    pytest.mark.skipif(
+        find_spec("xllamacpp") is None, reason="xllamacpp is not installed: pip install 'clew-context[local]'"
+    ),
 ]
 
 

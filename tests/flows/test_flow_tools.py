@@ -8,9 +8,10 @@ from clew.events import Notice, OutputSpilled
 from clew.messages import NO_RESULT, text_of
 from clew.store import SearchScope
 from clew.testing import call, system, tool, user
-from clew.testing.runtime import SESSION, answers, calls_have_results, flow_with
+from clew.testing.runtime import SESSION, answers, flow_with
 from clew.testing.scripted import ScriptedProvider, calls
 from clew.tooloutput import ToolOutputLimits, is_persisted_block
+from tests.support.groups import calls_have_results
 
 PREVIEW = ToolOutputLimits().preview_chars
 _MEDIUM = (("a", "alpha", 70_000), ("b", "beta", 95_000), ("c", "gamma", 75_000))
@@ -75,7 +76,7 @@ async def test_calls_that_nobody_answered_get_a_stub_when_the_person_goes_on(tmp
         request = provider.requests[1]
         assert calls_have_results(request.messages)
         assert [text_of(message) for message in request.messages[-3:]] == ["one", NO_RESULT, "Stop, do something else."]
-        assert any("mended" in notice.text for notice in flow.events_of(Notice))
+        assert any("repaired" in notice.text for notice in flow.events_of(Notice))
 
 
 async def test_what_is_injected_is_seen_in_its_turn_and_never_enters_the_history(tmp_path: Path) -> None:

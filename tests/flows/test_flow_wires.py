@@ -20,9 +20,9 @@ from clew.messages import text_of
 from clew.providers import AnthropicProvider, OpenAIChatProvider, Provider, ResponsesProvider, RetryPolicy
 from clew.testing import call, tool, user
 from clew.testing.runtime import SESSION, Flow, flow_with
-from clew.testing.scripted import RecordedSleep
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 from clew.usage import CanonicalUsage
+from tests.support.summaries import RecordedSleep
 
 KEY = "not-" + "a-real-" + "key-0123456789"
 LONG = "The importer reads one file after the other and writes what it found. " * 30

@@ -18,6 +18,7 @@ import atexit
 import gzip
 import json
 import random
+import shlex
 import shutil
 import sys
 import tempfile
@@ -32,9 +33,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from clew import compress, count_tokens  # noqa: E402
+from clew import Projection, apply_cache_control, compress, count_tokens  # noqa: E402
 from clew.agent.command_risk import risk_of_command  # noqa: E402
-from clew.config import read_config  # noqa: E402
+from clew.agent.files.diffs import missed_passage_report  # noqa: E402
+from clew.agent.files.file_types import is_public_file, lasting_effect, secret_kind  # noqa: E402
+from clew.agent.files.patching import NormalizedText, PassageMatch, find_passage  # noqa: E402
+from clew.config import read_config, set_in_file, setting_named  # noqa: E402
+from clew.config.home import MAX_BYTES  # noqa: E402
 from clew.config.yaml_file import with_moved_settings  # noqa: E402
 from clew.errors import ClewError  # noqa: E402
 from clew.importers import open_sessions, read_transcript  # noqa: E402
@@ -46,7 +51,7 @@ from clew.providers.wires.chat import ChatReplyAccumulator  # noqa: E402
 from clew.providers.wires.http_provider import ErrorInReply  # noqa: E402
 from clew.providers.wires.responses import ResponsesReplyAccumulator  # noqa: E402
 from clew.redact import redact_text  # noqa: E402
-from clew.shell import UnreadableCommand, read_command_line  # noqa: E402
+from clew.shell import read_command_line  # noqa: E402
 from clew.store import NewSession, open_store  # noqa: E402
 from clew.testing import assistant, call, system, tool, user  # noqa: E402
 from clew.testing.upstream_wires import (  # noqa: E402
@@ -56,13 +61,17 @@ from clew.testing.upstream_wires import (  # noqa: E402
     responses_events,
 )
 from clew.tokens import window_of  # noqa: E402
-from clew.usage import normalize_usage  # noqa: E402
+from clew.tooloutput import SpillFolder, ToolOutputLimits, bound_result  # noqa: E402
+from clew.usage import normalize_usage, price_of  # noqa: E402
 from tests.importers.test_codex_rollouts import START, answered, called, counted, recorded, said  # noqa: E402
 from tests.importers.test_session_files import CODEX, HERMES_ROWS, OPENCODE, PI, ClaudeCode, text, use  # noqa: E402
 from tests.store.test_damaged_pages import DOORS, PAGE_BYTES, damaged, sound_database  # noqa: E402
 
 SLOW_SECONDS = 5.0
+SLOW_TEXT_SECONDS = 2.0
+"""For a text of a megabyte through one door."""
 FINDINGS = ROOT / "fuzz-findings"
+_HOME = Path(tempfile.mkdtemp(prefix="clew-fuzz-"))
 TALK = [
     system("Be brief."),
     user("Look at a.log, please."),
@@ -140,7 +149,7 @@ PIECES = (
     *" \n\t\r\0a1A<>[](){}`'\"-=|#\\*_/.,:;@&$%?+~^é。？密…→│",
     "aA", "1.", "- ", "1. ", "a=", "a: ", "a_", "a/", "://", "&&", "**", "```", "<a>",
     "</a>", "](", "let me ", "if ", "password ", "Error: ", "-----", "PASSED", "def a():", "import a", "a.py:1: ",
-    "<<E", "\x1b[", "\u200b", "yes", "1) a", "File \"a\", line 1", "-rw-r--r-- 1 a b 1 Jan 1 1:1 a",
+    "<<E", "\x1b[", "service-account", "\u200b", "yes", "1) a", "File \"a\", line 1", "-rw-r--r-- 1 a b 1 Jan 1 1:1 a",
 )  # fmt: skip
 _REPEATED_CHARS = 100_000
 ANSWER = UpstreamAnswer("some text", (call("t", {"a": 1}, "c1"), call("u", {}, "c2")), "thought", piece_chars=6)
@@ -365,34 +374,85 @@ def folds(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
 async def _searched(query: str) -> None:
     async with open_store(":memory:") as store:
         await store.start_session(NewSession(id="s"))
-        await store.append("s", [user("walrus"), user(query[:_REPEATED_CHARS])])
+        await store.append("s", [user("walrus"), user(query)])
         await store.search(query)
+
+
+def _projected(text: str) -> None:
+    with Projection(context_length=20_000, engine=random.Random(text[:50]).choice(("compressor", "lcm"))) as view:
+        view.fit(conversation_with(text, 0))
+
+
+def _configured(text: str) -> None:
+    path = _HOME / "config.yaml"
+    path.write_text(text[:MAX_BYTES], "utf-8", "replace", newline="")
+    for flags in ((), (f"model.name={text}",), (text,)):
+        with suppress(ClewError):
+            read_config({"CLEW_HOME": str(_HOME)}, flags)
+    with suppress(ClewError):
+        set_in_file(path, setting_named("model.name", "fuzz"), "x")
+    with suppress(ClewError):
+        with_moved_settings(text[:MAX_BYTES], path)
+
+
+def _patched(text: str) -> None:
+    normalized, chance = NormalizedText.of(text), random.Random(text[:50])
+    old = chance.choice((text[: len(text) // 2], text[-300:] + "x", f" {text[:300]}\n x", text[:900], text[:2]))
+    found = find_passage(normalized, old, "y", everywhere=chance.random() < 0.5)
+    if isinstance(found, PassageMatch):
+        normalized.with_replacements(found.replacements)
+    elif found is None:
+        missed_passage_report(text, old, "y")
+
+
+def _read_back(text: str) -> None:
+    """A wire body around the text, in every dialect."""
+    read = read_conversation(conversation_with(text, random.Random(text[:50]).randrange(4)))
+    for name in DIALECTS:
+        convert(read, name)
 
 
 TEXT_DOORS: dict[str, Callable[[str], object]] = {
     "redact": redact_text,
     "shell": read_command_line,
     "risk": lambda text: risk_of_command(text, ROOT, None, {"HOME": "/home/someone"}),
+    "risk of code": lambda text: risk_of_command(f"python3 -c {shlex.quote(text)}", ROOT, None, {"HOME": "/home/me"}),
     "count": lambda text: count_tokens([user(text)]),
-    "model": lambda text: window_of(text),
+    "model": lambda text: (window_of(text), price_of(text)),
     "search": lambda text: asyncio.run(_searched(text)),
     "importer": lambda text: read_transcript(text.encode("utf-8", "replace")),
+    "usage": lambda text: (normalize_usage(text), normalize_usage({"usage": text}), normalize_usage({text: {text: 1}})),
+    "error": lambda text: [classify_error(status, text, "openai") for status in (None, 400, 413, 429, 500)],
+    "error in JSON": lambda text: classify_error(400, json.dumps({"error": {"message": text, "code": text}}), "x"),
+    "compress a request": lambda text: compress(conversation_with(text, 0), target_tokens=3_000),
+    "compress a reply": lambda text: compress(conversation_with(text, 1), target_tokens=3_000),
+    "compress a call": lambda text: compress(conversation_with(text, 2), target_tokens=3_000),
+    "compress a result": lambda text: compress(conversation_with(text, 3), target_tokens=3_000),
+    "compress a prompt": lambda text: compress([system(text), *conversation_with("go", 0)], target_tokens=3_000),
+    "projection": _projected,
+    "config": _configured,
+    "patch": _patched,
+    "dialects": _read_back,
+    "cache": lambda text: apply_cache_control(conversation_with(text, 0)),
+    "spill": lambda text: bound_result(tool("c1", text), SpillFolder(_HOME / "spilled"), ToolOutputLimits()),
+    "files": lambda text: (secret_kind(text), lasting_effect(text, text), is_public_file(text)),
 }
 """Doors that take a text of any length."""
+PATTERNS = tuple(dict.fromkeys((*PIECES, *(first + second for first in PIECES[:24] for second in PIECES[:24]))))
 
 
 def texts(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
     """Something short, again and again, up to a megabyte, through one door."""
-    again = "".join(chance.choices(PIECES, k=chance.choice((1, 1, 2, 3))))
-    opening, length = chance.choice(OPENINGS), chance.choice((3_000, 100_000, 1_000_000))
+    again = chance.choice((chance.choice(PATTERNS), "".join(chance.choices(PIECES, k=3))))
+    opening, length = chance.choice(("", chance.choice(OPENINGS))), chance.choice((3_000, 100_000, 1_000_000))
     long = opening + again * (length // len(again)) + chance.choice(("", "end"))
     door = chance.choice(list(TEXT_DOORS))
 
     def run() -> None:
-        with suppress(ClewError, UnreadableCommand):
+        with suppress(ClewError):
             TEXT_DOORS[door](long)
 
-    return f"{door}: {again!r} {length}".encode(errors="replace"), run
+    return f"{door}: {opening!r} {again!r} {length}".encode(errors="replace"), run
 
 
 def database(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
@@ -432,7 +492,6 @@ TARGETS: dict[str, Draw] = {
 }
 _CASES_AT_ONCE = {"importers": 40, "dialects": 40, "streams": 16, "reports": 12, "config": 4, "database": 1, "folds": 2}
 _CASES_AT_ONCE["texts"] = 4
-_HOME = Path(tempfile.mkdtemp(prefix="clew-fuzz-"))
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 _read: dict[Path, list[str]] = {}
 _sound: list[bytes] = []
@@ -457,7 +516,8 @@ def run_case(draw: Draw, name: str) -> tuple[str, bytes] | None:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__}: {error!s:.120} at {Path(frame.filename).name}:{frame.lineno}", raw
     took = time.process_time() - started
-    return (f"took {took:.1f} s", raw) if took > SLOW_SECONDS else None
+    most = SLOW_TEXT_SECONDS if draw is texts else SLOW_SECONDS
+    return (f"took {took:.1f} s", raw) if took > most else None
 
 
 def _tell(found: dict[str, str], folder: Path, name: str, case: str, finding: tuple[str, bytes]) -> None:

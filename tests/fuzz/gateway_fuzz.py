@@ -32,14 +32,13 @@ import aiohttp
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from clew.engines.lossless.nodes import ids_in_map
+from clew.engines.lossless.map_text import ids_in_map
 from clew.errors import InUse
 from clew.messages import ToolCall, calls_of, text_of
 from clew.store import CallFilter, Store
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import HangUp, ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
-from clew.testing.upstream_cache import listed_messages
-from clew.testing.upstream_rules import UpstreamRules
+from clew.testing.upstream_rules import UpstreamRules, listed_messages, prompt_tokens
 from tests.support.gateway_clients import CLIENTS, GatewayClient, events_of
 
 WINDOW = 6_000
@@ -64,6 +63,8 @@ class World:
         self.is_failing = False
         self.exchanges = 0
         self.numbers = 0
+        self.slept = 0.0
+        """Seconds that the clock of the gateway is ahead."""
         self.flow: GatewayFlow | None = None
         self.agents = [self._agent(name) for name in "abc"[: self.chance.choice((1, 2, 3))]]
         self.known: dict[str, list[str]] = {}
@@ -217,6 +218,40 @@ class World:
             with suppress(Exception):
                 await self.store.undo(session.id)
 
+    async def rest(self, agent: GatewayClient) -> None:
+        """Conversations rest so long that they are closed, while one of them is gone on with."""
+        assert self.flow is not None
+        exchanges = self.flow.server.exchanges
+        self.slept += 10_000
+        await asyncio.gather(self.turn(agent), exchanges.look_after_idle())
+        await self.flow.wait_for_recordings()
+        for _ in range(100):  # a request whose client hung up may still be ending
+            self.slept += 10_000
+            await exchanges.look_after_idle()
+            if not exchanges.conversations.count:
+                break
+            await asyncio.sleep(0.05)
+        if exchanges.conversations.count:
+            held = [(it.waiting, it.lock.locked(), it.view.session) for it in exchanges.conversations.by_use()]
+            raise Finding(f"conversations are open, and all of them rest: {held}")
+
+    async def ask_other_model(self) -> None:
+        """A model of a name that nobody knows, however long: the upstream is to say what is wrong with it."""
+        assert self.flow is not None
+        name = self.chance.choice(("m", "claude-", "é")) * self.chance.choice((1, 300, 20_000))
+        body = {"model": name, "messages": [{"role": "user", "content": "[q-0] hello"}], "max_tokens": 5}
+        async with aiohttp.ClientSession() as http:
+            path = self.chance.choice(("/v1/messages", "/v1/chat/completions", "/v1/messages/count_tokens"))
+            try:
+                async with http.post(self.flow.root + path, json=body, headers={"x-api-key": "fake-b"}) as response:
+                    await response.read()
+            except aiohttp.ClientError:
+                if self.is_failing:
+                    return
+                raise
+            if response.status >= 500 and not self.is_failing:
+                raise Finding(f"{response.status} for a model of {len(name)} characters")
+
     async def delete(self) -> None:
         if any(item.get("type") == "compaction" for agent in self.agents for item in agent.history):
             return  # their history would be gone
@@ -233,15 +268,20 @@ class World:
     # -- what must hold ------------------------------------------------------------------------------------------------
 
     def check_sent(self, agent: GatewayClient, body: Mapping[str, Any], sent: Sequence[ReceivedRequest]) -> None:
-        """Markers out at most markers in; what follows a handle are the client's own items."""
+        """Markers out at most markers in; no tools that are not offered; a handle stands for the client's items."""
         for request in sent:
+            # The map of the lossless engine names its tools, where somebody can call them.
+            if "lcm_" in json.dumps(request.body) and "lcm_" not in json.dumps(body):
+                raise Finding("the model is told of tools that it does not have")
             if request.wire == "messages" and agent.field == "messages":
                 out, came = (json.dumps(it).count('"cache_control"') for it in (request.body, body))
                 if out > max(came, 2):
                     raise Finding(f"{came} cache markers became {out}")
         if agent.field != "input" or not any(item.get("type") == "compaction" for item in agent.history):
             return
-        known = {json.loads(raw).get("call_id") for raw in self.known[agent.name]}
+        items = [json.loads(raw) for raw in self.known[agent.name]]
+        known = {item.get("call_id") for item in items}
+        calls = {(item["call_id"], item["arguments"]): item for item in items if item.get("type") == "function_call"}
         for request in sent:
             for item in request.body.get("input", ()) if request.wire == "responses" else ():
                 kind = item.get("type", "message")
@@ -249,6 +289,11 @@ class World:
                     raise Finding("a handle went to the upstream")
                 if kind == "function_call" and item.get("call_id") not in known:
                     raise Finding(f"a call that no client has: {item}")
+                original = calls.get((item.get("call_id"), item.get("arguments")))
+                # The store has the reply as the upstream sent it, and this client sends it back without its id.
+                own = {name: value for name, value in item.items() if name != "id"}
+                if kind == "function_call" and original is not None and own != original:
+                    raise Finding(f"{original} is sent as {item}")
 
     async def check_stored(self) -> None:
         """A reply follows its own question; usage stored is usage stated; the shown nodes are those of the map."""
@@ -288,6 +333,9 @@ class World:
         stored = sum(total.calls for total in totals)
         if stored != len(answered):
             raise Finding(f"{len(answered)} requests were answered, and {stored} calls are stored")
+        stated, kept = sum(prompt_tokens(it.body) for it in answered), sum(it.usage.prompt_tokens for it in totals)
+        if stated != kept:
+            raise Finding(f"the upstream stated {stated} prompt tokens, and {kept} are stored")
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -300,13 +348,16 @@ class World:
             rounds = ROUNDS
             while rounds > 0:
                 environ = {"CLEW_CONTEXT_ENGINE": self.engine}
-                async with gateway_with(self.upstream, self.folder, window=WINDOW, environ=environ) as self.flow:
+                clock = lambda: time.monotonic() + self.slept  # noqa: E731
+                async with gateway_with(
+                    self.upstream, self.folder, window=WINDOW, environ=environ, clock=clock
+                ) as self.flow:
                     for _ in range(self.chance.choice((10, 30, ROUNDS))):
                         rounds -= 1
                         self.is_failing = has_faults and self.chance.random() < 0.3
                         is_counted = is_counted and not self.is_failing
                         agent = self.chance.choice(self.agents)
-                        match self.chance.randrange(16):
+                        match self.chance.randrange(18):
                             case 0 | 1:
                                 await self.ask_in_parallel(agent)
                             case 2:
@@ -325,6 +376,11 @@ class World:
                             case 7 if has_faults:
                                 is_counted = False
                                 await self.delete()
+                            case 16:
+                                await self.rest(agent)
+                            case 17:
+                                is_counted = False
+                                await self.ask_other_model()
                             case 8 | 9:
                                 await asyncio.gather(*(self.turn(each) for each in self.agents))
                             case _:
@@ -378,6 +434,8 @@ def main(words: Sequence[str] | None = None) -> int:
         if found:
             findings += 1
             print(f"FOUND --seed {asked.seed} --world {number}: {found[:1_500]}", flush=True)
+        if ran % 20 == 0:
+            print(f"{exchanges:,} exchanges in {ran} worlds so far", flush=True)
     print(f"{exchanges:,} exchanges in {ran} worlds, {findings} findings")
     return int(findings > 0)
 

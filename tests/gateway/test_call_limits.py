@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from clew.gateway import CallLimits, CallMeter, GatewayOptions, Refusal, SharedCallCounts
-from clew.gateway.limits import MAX_CALLERS
+from clew.gateway import CallLimits, CallMeter, GatewayOptions, Refusal
+from clew.gateway.callers import MAX_CALLERS
+from clew.store import open_store
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
 from tests.gateway.raw_http import PROVIDER_KEY, answering, ask_raw, body_for, make_caller
@@ -37,145 +36,132 @@ def meter_with(**limits: int) -> tuple[CallMeter, SetClock]:
     return CallMeter(CallLimits(**{**none, **limits}), clock), clock
 
 
-def send(meter: CallMeter, caller: str = "ann") -> None:
-    with meter.admit(caller):
+async def send(meter: CallMeter, caller: str = "ann") -> None:
+    async with meter.admit(caller):
         pass
 
 
-def refusal(meter: CallMeter, caller: str = "ann") -> Refusal:
+async def refusal(meter: CallMeter, caller: str = "ann") -> Refusal:
     with pytest.raises(Refusal) as refused:
-        send(meter, caller)
+        await send(meter, caller)
     assert refused.value.status == 429
     return refused.value
 
 
-def test_a_minutes_requests_may_come_at_once_and_then_steadily() -> None:
+async def test_a_minutes_requests_may_come_at_once_and_then_steadily() -> None:
     meter, clock = meter_with(per_minute=30)
     for _ in range(30):
-        send(meter)
-    assert refusal(meter).headers["Retry-After"] == "2"
-    send(meter, "bob")
+        await send(meter)
+    assert (await refusal(meter)).headers["Retry-After"] == "2"
+    await send(meter, "bob")
     clock.now = 2.0
-    send(meter)
-    refusal(meter)
+    await send(meter)
+    await refusal(meter)
     clock.now = 1_000.0
     for _ in range(30):
-        send(meter)
-    refusal(meter)
+        await send(meter)
+    await refusal(meter)
 
 
-def test_a_client_that_comes_when_it_was_told_to_is_served() -> None:
+async def test_a_client_that_comes_when_it_was_asked_to_is_served() -> None:
     meter, clock = meter_with(per_minute=7)
     for _ in range(7):
-        send(meter)
+        await send(meter)
     for _ in range(20):
-        clock.now += int(refusal(meter).headers["Retry-After"])
-        send(meter)
+        clock.now += int((await refusal(meter)).headers["Retry-After"])
+        await send(meter)
 
 
-def test_requests_at_the_same_time_are_counted_until_they_end() -> None:
+async def test_requests_at_the_same_time_are_counted_until_they_end() -> None:
     meter, _ = meter_with(at_once=2)
-    with meter.admit("ann"):
-        with meter.admit("ann"):
-            assert "2 requests under way" in str(refusal(meter))
-            send(meter, "bob")
-        send(meter)
-    with pytest.raises(ValueError, match="breaks"), meter.admit("ann"):
-        raise ValueError("breaks")
+    async with meter.admit("ann"):
+        async with meter.admit("ann"):
+            assert "2 requests under way" in str(await refusal(meter))
+            await send(meter, "bob")
+        await send(meter)
+    with pytest.raises(ValueError, match="breaks"):
+        async with meter.admit("ann"):
+            raise ValueError("breaks")
     assert meter.under_way == 0
 
 
-def test_all_callers_together_have_limits_too() -> None:
+async def test_all_callers_together_have_limits_too() -> None:
     meter, clock = meter_with(total_at_once=1, total_per_minute=3)
-    with meter.admit("ann"):
-        assert "this gateway" in str(refusal(meter, "bob"))
-    send(meter, "bob")
-    send(meter, "eve")
-    assert refusal(meter, "dan").headers["Retry-After"] == "20"
+    async with meter.admit("ann"):
+        assert "this gateway" in str(await refusal(meter, "bob"))
+    await send(meter, "bob")
+    await send(meter, "eve")
+    assert (await refusal(meter, "dan")).headers["Retry-After"] == "20"
     clock.now = 20.0
-    send(meter, "dan")
+    await send(meter, "dan")
 
 
-def test_no_limit_is_no_limit() -> None:
+async def test_no_limit_is_no_limit() -> None:
     meter = CallMeter(NO_LIMITS, SetClock())
     for _ in range(20_000):
-        send(meter)
+        await send(meter)
 
 
-def test_callers_that_never_come_again_are_forgotten() -> None:
+async def test_callers_that_never_come_again_are_forgotten() -> None:
     meter, clock = meter_with(per_minute=10)
-    with meter.admit("slow"):
+    async with meter.admit("slow"):
         for number in range(100):
-            send(meter, f"caller {number}")
-        meter.forget_resting()
+            await send(meter, f"caller {number}")
+        await meter.forget_resting()
         assert meter.callers == 101
         clock.now = 60.0
-        meter.forget_resting()
+        await meter.forget_resting()
         assert meter.callers == 1
     clock.now = 120.0
-    meter.forget_resting()
+    await meter.forget_resting()
     assert meter.callers == 0
 
 
-def test_the_table_of_callers_has_a_bound() -> None:
+async def test_the_table_of_callers_has_a_bound() -> None:
     meter, _ = meter_with(per_minute=10)
-    with meter.admit("slow"):
+    async with meter.admit("slow"):
         for number in range(MAX_CALLERS + 500):
-            send(meter, f"caller {number}")
+            await send(meter, f"caller {number}")
         assert meter.callers <= MAX_CALLERS
-    for _ in range(9):
-        send(meter, "slow")
-    refusal(meter, "slow")  # whoever has something under way is not forgotten
+        for _ in range(9):
+            await send(meter, "slow")
+        await refusal(meter, "slow")  # whoever has something under way is not forgotten
 
 
 # -- in several processes ----------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def shared_meters(path: Path, **limits: int) -> Iterator[tuple[CallMeter, CallMeter]]:
-    """Those of two workers."""
-    none: dict[str, int | None] = dict.fromkeys(("per_minute", "at_once", "total_per_minute", "total_at_once"))
-    with ExitStack() as last:
-        counts = [SharedCallCounts(path, worker) for worker in (0, 1)]
-        for one in counts:
-            last.callback(one.close)
-        first, second = (CallMeter(CallLimits(**{**none, **limits}), SetClock(), one) for one in counts)
-        yield first, second
+@pytest.mark.parametrize("per_minute", [1, 6, 130, 1_000])
+async def test_processes_count_the_requests_of_a_minute_together(tmp_path: Path, per_minute: int) -> None:
+    clock = SetClock(1_000_000.0)
+    path, limits = tmp_path / "state.db", CallLimits(per_minute=per_minute)
+    async with open_store(path, clock=clock) as first, open_store(path, clock=clock) as second:
+        meters = [CallMeter(limits, clock, store) for store in (first, second)]
+        served = 0
+        for _ in range(20):
+            for at in range(per_minute // 10 + 1):
+                try:
+                    await send(meters[at % 2])
+                    served += 1
+                except Refusal as refused:
+                    assert refused.status == 429
+        # What one of them took and has not used is all that may be missing.
+        assert per_minute - per_minute // 64 - 1 < served <= per_minute
+        await send(meters[0], "bob")
+        clock.now += 60
+        await send(meters[1])
+        clock.now += 300
+        await meters[0].forget_resting()
+        assert meters[0].callers == 0
 
 
-def test_workers_count_the_requests_of_a_minute_together(tmp_path: Path) -> None:
-    with shared_meters(tmp_path / "calls", per_minute=6) as (one, two):
-        for _ in range(3):
-            send(one)
-            send(two)
-        assert refusal(one).headers["Retry-After"] == refusal(two).headers["Retry-After"] == "10"
-        send(two, "bob")
-
-
-def test_workers_count_requests_under_way_together(tmp_path: Path) -> None:
-    with shared_meters(tmp_path / "calls", at_once=2, total_at_once=3) as (one, two):
-        with one.admit("ann"), two.admit("ann"):
-            assert "2 requests under way" in str(refusal(one))
-            with two.admit("bob"):
-                assert "this gateway has 3 requests" in str(refusal(one, "cid"))
-            assert (one.under_way, two.under_way) == (1, 1)
-        send(one)
-
-
-def test_what_a_killed_worker_had_under_way_is_taken_back(tmp_path: Path) -> None:
-    with shared_meters(tmp_path / "calls", at_once=2) as (one, two), one.admit("ann"), two.admit("ann"):
-        refusal(two)
-        SharedCallCounts(tmp_path / "calls", 0).close()  # another one begins in its place
-        send(two)
-
-
-def test_the_shared_table_makes_room_for_new_callers(tmp_path: Path) -> None:
-    with shared_meters(tmp_path / "calls", per_minute=2) as (one, two):
-        with one.admit("slow"):
-            for number in range(6_000):
-                send(two, f"caller {number}")
-        send(one, "slow")
-        refusal(two, "slow")
+async def test_callers_are_served_while_the_store_is_away(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "state.db")
+    async with store as opened:
+        meter = CallMeter(CallLimits(per_minute=2), SetClock(), opened)
+    for _ in range(5):
+        await send(meter)  # the store is closed
+    assert meter.under_way == 0
 
 
 # -- on the wire -------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from clew.gateway.handles import HistoryHandle
+from clew.gateway.items import HistoryHandle
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer
 
@@ -131,3 +131,15 @@ def test_what_is_no_handle_of_ours_is_not_read_as_one() -> None:
     for text in (None, "", "opaque", "clew1.", "clew1.!!", "clew1.bnVsbA==", "clew1.WzEsIDJd"):
         assert HistoryHandle.read(text) is None
     assert HistoryHandle.read(HistoryHandle("s_1", 3).write()) == HistoryHandle("s_1", 3)
+
+
+async def test_a_handle_is_not_sent_on_while_the_store_is_away(tmp_path: Path) -> None:
+    async with gateway_with(Upstream(UpstreamAnswer("a")), tmp_path) as flow:
+        handle = json.loads(await post(flow, [*history(6), TRIGGER]))["output"][0]
+        await flow.wait_for_recordings()
+        await flow.store.close()
+        body = {"model": GATEWAY_MODEL, "tools": TOOLS, "input": [handle, user("go on")]}
+        async with aiohttp.ClientSession(headers=CODEX) as session:
+            response = await session.post(f"{flow.base_url}/responses", json=body)
+            assert response.status == 503 and response.headers["Retry-After"] == "2"
+        assert flow.upstream.received == []

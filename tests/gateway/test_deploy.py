@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clew.cli.entry import full_parser
+from clew.cli.serve import serve_command
 from clew.config import read_config
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -34,8 +34,8 @@ def _instruction(text: str, name: str, sign: str = " ") -> str:
 @pytest.mark.parametrize("command", [started_by_docker(), started_by_systemd()], ids=["docker", "systemd"])
 def test_what_is_started_is_a_command_that_there_is(command: list[str]) -> None:
     assert command[0].rpartition("/")[2] == "clew"
-    arguments = full_parser().parse_args(command[1:])
-    assert arguments.workers == 2
+    assert command[1] == "serve"
+    assert serve_command.make_context("serve", command[2:]).params["workers"] == 2
 
 
 def test_compose_sets_what_the_config_knows(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from clew.gateway.savings import direct_usage, pays_back
+from clew.gateway.conversations import direct_usage, pays_back
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.usage import CanonicalUsage

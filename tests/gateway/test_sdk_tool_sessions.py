@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.upstream import Upstream
+from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
 from tests.gateway.test_tool_sessions import FUNCTION, OUTPUT, STRICT, ToolCaller
 from tests.support.gateway_clients import find_folds
 
@@ -20,7 +21,10 @@ KEY = "fake-key-of-a-test"
 ROUNDS = 24
 TASK = "Go through the house step by step, and never touch the blue door."
 # The SDK of Google makes a class of its own out of a session.
-pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class .* from ClientSession:DeprecationWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Inheritance class .* from ClientSession:DeprecationWarning"),
+]
 
 
 async def chat_with_openai(flow: GatewayFlow) -> None:
@@ -89,6 +93,58 @@ SESSIONS: dict[str, tuple[Callable[[GatewayFlow], Awaitable[None]], str]] = {
     "anthropic": (talk_with_anthropic, "messages"),
     "google": (generate_with_google, "contents"),
 }
+
+
+class RecallingCaller(ToolCaller):
+    """The same, and recalls wherever it may: alone, beside the client's tool, and twice at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recalls = 0
+
+    def __call__(self, received: ReceivedRequest) -> UpstreamAnswer:
+        if '"clew_search"' not in json.dumps(received.body["tools"]) or self.recalls > self.count:
+            return super().__call__(received)
+        self.recalls += 2
+        number = 1_000 + self.recalls
+        search, opening = (
+            {"id": f"call_{number}_{at}", "type": "function", "function": {"name": name, "arguments": arguments}}
+            for at, (name, arguments) in enumerate(
+                (("clew_search", '{"query": "blue door"}'), ("clew_open", '{"messages": "m0"}'))
+            )
+        )
+        answer = super().__call__(received)
+        calls: Any = ((search,), (search, opening), (opening, *answer.calls, search))[self.recalls // 2 % 3]
+        return replace(answer, text=f"looking {number}", calls=calls)
+
+
+@pytest.mark.parametrize("sdk", SESSIONS)
+async def test_an_sdk_sees_nothing_of_what_its_model_recalls(tmp_path: Path, sdk: str) -> None:
+    run, field = SESSIONS[sdk]
+    model = RecallingCaller()
+    async with gateway_with(Upstream(answers=model, rules=STRICT), tmp_path) as flow:
+        await run(flow)
+        await flow.wait_for_recordings()
+        assert model.recalls > 8
+        answered = [it for it in flow.upstream.received if it.status == 200]
+        assert len(answered) > ROUNDS + 4
+        assert len(flow.upstream.received) <= len(answered) + 1
+        assert {record.status for record in flow.exchanges} == {200}
+        assert not any(record.is_fallback for record in flow.exchanges)
+        assert len([it for it in await flow.store.list_sessions() if it.kind != "continuation"]) == 1
+        (tip,) = await flow.store.list_sessions(only_tips=True)
+        stored = json.dumps([row.message for row in await flow.store.messages(tip.id)])
+        assert "clew_" not in stored and "looking" in stored
+        assert sum("call_10" in json.dumps(it.body[field]) for it in answered) > 4
+        # Each request begins with the one before it, but for those of a fold.
+        moved = [
+            at for at in range(1, len(answered)) if not _extends(answered[at].body[field], answered[at - 1].body[field])
+        ]
+        assert len(moved) == len(find_folds([it.body[field] for it in answered]))
+
+
+def _extends(now: list[Any], before: list[Any]) -> bool:
+    return now[: len(before)] == before
 
 
 @pytest.mark.parametrize("sdk", SESSIONS)

@@ -23,7 +23,7 @@ from clew.gateway import (
     GatewayOptions,
     Observers,
 )
-from clew.gateway.metrics import GatewayMetrics
+from clew.gateway.observe import GatewayMetrics
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 from clew.usage import CanonicalUsage

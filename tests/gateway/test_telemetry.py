@@ -9,7 +9,7 @@ import pytest
 
 from clew.events import CompactionFinished, CompactionStarted
 from clew.gateway import ExchangeRecord
-from clew.gateway.telemetry import GatewayTelemetry
+from clew.gateway.observe import GatewayTelemetry
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.usage import CanonicalUsage

@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from clew.gateway.thinking import binds_thinking, refuses_thinking
+from clew.gateway.items import binds_thinking, refuses_thinking
 from clew.testing.gateway import GatewayFlow, gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 

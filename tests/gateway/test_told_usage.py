@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,17 @@ async def test_a_client_is_never_told_so_much_that_it_compacts_by_itself(tmp_pat
 def test_a_client_whose_own_history_is_huge_is_told_that_its_window_is_full() -> None:
     for client in (client_of(CLAUDE), UNKNOWN_CLIENT):
         assert told_prompt_tokens(client, 200_000, 60_000, MAX_CLIENT_BYTES + 1) >= 200_000
+
+
+async def test_a_client_that_sends_very_large_requests_is_told_that_its_window_is_full(tmp_path: Path) -> None:
+    usage = CanonicalUsage(input_tokens=1_000, output_tokens=9)
+    async with gateway_with(Upstream(*[UpstreamAnswer("hello", usage=usage)] * 2), tmp_path) as flow:
+        body = {"model": GATEWAY_MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": "a"}]}
+        _, answer = await post(flow, "/messages", body)
+        assert prompt(answer["usage"]) == 1_000
+        large = io.BytesIO(json.dumps({**body, "metadata": {"padding": "x" * MAX_CLIENT_BYTES}}).encode())
+        async with aiohttp.ClientSession() as http, http.post(f"{flow.base_url}/messages", data=large) as response:
+            assert prompt((await response.json())["usage"]) == 8_000
 
 
 def test_clients_are_known_by_what_they_send() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,15 @@ async def test_counting_agrees_with_the_usage_that_is_told_and_leaves_no_trace(t
             items += [*said, *(client.results(said) or [user("messages", f"on {turn}")])]
         assert any(record.is_folded for record in flow.exchanges)
         assert len([it for it in await flow.store.list_sessions() if it.kind == "root"]) == 1
+
+
+async def test_a_model_is_not_told_of_engine_tools_that_its_client_does_not_have(tmp_path: Path) -> None:
+    client, items = CLIENTS["messages"], [user("messages", "Count the files, and tell me when you are done.")]
+    environ = {"CLEW_CONTEXT_ENGINE": "lcm"}
+    async with gateway_with(Upstream(answers=ToolCaller(), rules=STRICT), tmp_path, environ=environ) as flow:
+        for _ in range(TURNS + 10):
+            items += client.said(await post(flow, client, items, GATEWAY_MODEL))
+            items += client.results(items[-1:]) or [user("messages", "And now?")]
+        sent = [it.body for it in flow.upstream.received]
+        assert any(len(it["messages"]) < len(before["messages"]) for before, it in pairwise(sent))
+        assert not any("lcm_" in json.dumps(it) for it in sent)

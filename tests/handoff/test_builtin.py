@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import pytest
 
 from clew.handoff import ACTIVE_TASK, COMPLETED, Entry, Handoff, write_handoff
+from clew.handoff.builtin import Draft
+from clew.handoff.candidates import Kind
 from clew.handoff.value import BLOCKED, FILES, IN_PROGRESS, RULES, STATE, TRIED
 from clew.messages import Message
 from clew.testing import assistant, call, synthetic_history, tool, user
-from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
+from tests.support.summaries import summary_input_of
 
 count = counter_for(None).text
 
@@ -76,6 +79,36 @@ def test_a_cancelled_request_is_listed_as_cancelled() -> None:
     )
     [entry] = [entry for entry in handoff.entries(COMPLETED) if "scheduler" in entry.text]
     assert "cancelled" in entry.text
+
+
+def test_what_the_agent_offered_to_leave_is_not_cancelled() -> None:
+    asked = "The modules are removed. Would you like me to remove the kernel module as well, or leave it?"
+    done = [user("Uninstall the cellular modules."), *ran("opkg remove modem", "Removed."), assistant(asked)]
+    handoff = handoff_of([*done, user("Leave it."), assistant("The kernel module stays as it is.")])
+    assert "cancelled" not in text_under(handoff, COMPLETED)
+
+
+def test_where_work_was_interrupted_the_last_words_say_how_far_it_got() -> None:
+    words = "Next comes the getter that passes the queue on to the session"
+    begun = [
+        user("Move the queue."),
+        assistant(words, [call("terminal", {"command": "cat q.py"}, "q")]),
+        tool("q", "x"),
+    ]
+    filler = [user("And the rest?"), *ran("cat rest.py", "y"), assistant("The rest is done as well.")]
+    assert words in text_under(handoff_of([*begun, *filler]), COMPLETED)
+
+
+def test_no_part_of_a_long_command_is_given_twice() -> None:
+    names = [f"gl-sdk4-module-{n}-service" for n in range(10, 22)]
+    removed = ran(f"opkg remove {' '.join(names)}", "gone")
+    text = handoff_of([user("Clean up."), *removed, assistant("They are all gone now.")]).render()
+    assert max(map(text.count, names)) == 1
+
+
+def test_a_command_that_only_shows_something_is_no_failure_of_the_work() -> None:
+    asked = [user("Count the commits."), *ran("pwd && git log --oneline", "fatal: not a git repository\nexit code 128")]
+    assert not text_under(handoff_of([*asked, assistant("Here is no repository.")]), BLOCKED, TRIED)
 
 
 def test_a_repeated_run_of_the_same_instructions_is_listed_as_such() -> None:
@@ -173,19 +206,47 @@ def test_rules_files_plan_and_tests_are_listed() -> None:
         assert fact in state
 
 
-def test_a_long_folder_of_many_changed_files_is_stated_once() -> None:
-    root = "/home/ann/work/projects/tidepost/packages/agent/"
-    edits = [did("write_file", {"path": f"{root}src/part_{n}.py", "content": f"PART = {n}"}, "ok") for n in range(6)]
+def test_paths_of_changed_files_are_those_that_the_tools_took() -> None:
+    paths = [f"/home/ann/work/projects/tidepost/packages/agent/src/part_{n}.py" for n in range(6)]
+    edits = [did("write_file", {"path": path, "content": "PART = 1"}, "ok") for path in paths]
     handoff = handoff_of([user("Split it."), *chain.from_iterable(edits), assistant("It is split into six parts.")])
-    text = handoff.render()
-    assert text.count(root) == 1
-    assert all(f"part_{n}.py" in text_under(handoff, FILES) for n in range(6))
+    assert all(path in text_under(handoff, FILES) for path in paths)
+
+
+def test_of_many_changed_files_the_older_ones_are_named_below_a_root_that_is_stated() -> None:
+    root = "/home/ann/work/projects/tidepost/packages/agent/src/"
+    edits = [did("write_file", {"path": f"{root}part_{n}.py", "content": "PART = 1"}, "ok") for n in range(20)]
+    handoff = handoff_of([user("Split it."), *chain.from_iterable(edits), assistant("It is split into 20 parts.")])
+    files = text_under(handoff, FILES)
+    assert root in text_under(handoff, STATE)
+    assert "- part_0.py" in handoff.render() and f"{root}part_19.py" in files
+    assert all(f"part_{n}.py" in files for n in range(20))
+
+
+def test_a_rule_that_stays_in_view_gives_way_to_what_does_not() -> None:
+    rule = "Always check the code that an edit leaves behind before the next edit is made."
+    said = [user(f"Fix the crash of the uploader. {rule} " + "It crashes on empty files. " * 12)]
+    said += [*ran("pytest -q", "1 failed: test_empty in 0.2s", "a"), *ran("python probe.py", "limit = 4096", "b")]
+    source = replace(summary_input_of(said), kept=frozenset({0}))
+    order = [candidate.kind for candidate, _ in Draft(source).order()]
+    assert order.index(Kind.FAILURE) < order.index(Kind.RULE)
+    handoff = write_handoff(source, 2_000, count)
+    assert "1 failed" in text_under(handoff, BLOCKED) and not handoff.entries(STATE)
 
 
 def test_rules_about_names_that_differ_in_a_digit_are_both_listed() -> None:
     said = [user(f"Read part {n}. Never touch prod_{n}.db.") for n in (1, 2)]
     rules = text_under(handoff_of([said[0], assistant("Read."), said[1], assistant("Read.")]), RULES)
     assert "prod_1.db" in rules and "prod_2.db" in rules
+
+
+@pytest.mark.parametrize(
+    ("former", "now"), [("$201", "$956"), ("2027-08-09", "2027-12-26"), ("09:30", "17:00"), ("40%", "60%")]
+)
+def test_a_rule_that_is_given_again_with_another_value_replaces_the_former(former: str, now: str) -> None:
+    said = [user(f"The cap is {value} in all. Never exceed it without approval.") for value in (former, now)]
+    rules = text_under(handoff_of([said[0], assistant("Noted."), said[1], assistant("Noted.")]), RULES)
+    assert now in rules and former not in rules
 
 
 def test_a_replaced_rule_is_dropped_or_marked_as_former() -> None:
@@ -220,3 +281,16 @@ def test_concurrent_folds_give_the_bytes_of_a_single_one() -> None:
     with ThreadPoolExecutor(6) as pool:
         together = list(pool.map(lambda n: write_handoff(sources[n % 3], 1_500, count).render(), range(18)))
     assert together == alone * 6
+
+
+def test_a_long_pasted_block_does_not_displace_the_words_around_it() -> None:
+    script = "\n".join(f'export SETTING_{n}="$BASE/part_{n}/value_{n}.txt"' for n in range(120))
+    cause, fix = (
+        "Found the cause: the lock of ingest.py was never released.",
+        "The fix releases it in pool.py after 30 s.",
+    )
+    said = f"{cause}\n```bash\n{script}\n```\n{fix}"
+    handoff = handoff_of([user("Why does it hang?"), assistant(said), user("Now the docs.")], 260)
+    shown = text_under(handoff, COMPLETED)
+    assert "the lock of ingest.py was never released" in shown
+    assert "releases it in pool.py after 30 s" in shown

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from clew.handoff import UNVERIFIED_MARK, Entry, Handoff
 from clew.handoff.complete import CompletedHandoff, complete_handoff
+from clew.handoff.prompt import read_draft
 from clew.handoff.value import COMPLETED
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
-from clew.testing.scripted import handoff_text, summary_input_of
+from clew.testing.scripted import handoff_text
 from clew.tokens import counter_for
+from tests.support.summaries import summary_input_of
 
 count = counter_for(None).text
 BUDGET = 2_000
@@ -60,6 +63,24 @@ def test_what_the_text_mentions_is_not_added_again() -> None:
     said = "\n".join(f"- {fact}" for fact in CERTAIN)
     text = completed(f"## Active task\nThe docs.\n\n## Critical context\n{said}").text
     assert [text.count(fact) for fact in CERTAIN] == [1, 1, 1, 1]
+
+
+def test_what_is_still_in_the_window_is_not_added() -> None:
+    draft = "## Active task\nThe docs."
+    assert "prod.db" in completed(draft).text
+    source = replace(summary_input_of(HISTORY, last=7, task="Write the docs too.", task_number=7), above=frozenset({0}))
+    assert "prod.db" not in complete_handoff(source, draft, BUDGET, count).text
+
+
+def test_an_error_of_an_answered_request_is_not_added() -> None:
+    history = [*HISTORY[:-1], assistant("The uploader is ported."), HISTORY[-1]]
+    source = summary_input_of(history, last=8, task="Write the docs too.", task_number=8)
+    assert "style violation" not in complete_handoff(source, "## Active task\nThe docs.", BUDGET, count).text
+
+
+def test_code_fences_of_a_model_stay() -> None:
+    draft = handoff_text(goal="Run it.\n```shell\nmake test\n```", critical_context="Gear 12.")
+    assert read_draft(draft).text.count("```") == 2
 
 
 def test_nothing_is_added_twice() -> None:

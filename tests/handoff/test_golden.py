@@ -15,8 +15,8 @@ import pytest
 from clew.handoff import Handoff, write_handoff
 from clew.messages import Message, text_of
 from clew.testing import assistant, call, tool, user
-from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
+from tests.support.summaries import summary_input_of
 
 GOLDEN = Path(__file__).parent / "golden"
 BUDGET = 1_200

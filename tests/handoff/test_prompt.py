@@ -206,8 +206,8 @@ def test_a_reply_that_ends_in_the_middle_is_seen_to_be_cut_without_a_report() ->
     assert read_draft(GOOD.split("3. Ran")[0] + "3. Changed src/uplo").is_truncated
 
 
-def test_lines_of_the_prompt_and_code_fences_do_not_become_facts() -> None:
-    draft = read_draft(f"{GOOD}\n```text\n@@12ab34 end of the record\n```")
+def test_a_copied_delimiter_of_the_prompt_does_not_become_a_fact() -> None:
+    draft = read_draft(f"{GOOD}\n@@12ab34 end of the record")
     assert lines(draft, VALUES) == ["One."]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from clew.importers import open_sessions
 from clew.importers.into_store import ImportedSession, import_session
 from clew.store import Store, open_store
 from tests.support.strategies import History, histories
+
+pytestmark = pytest.mark.slow
 
 unhurried = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 

@@ -160,7 +160,7 @@ def test_the_model_recalls_what_a_fold_left_out(home: HermesHome) -> None:
 
 def test_calls_that_wait_for_results_are_not_folded_apart(home: HermesHome) -> None:
     agent = home.agent(model=SMALL_MODEL)
-    history = talk(agent, None, range(8))
+    history = talk(agent, None, range(11))
     calls = iter(range(1_000))
 
     def answer(request: Any) -> Step:
@@ -168,7 +168,7 @@ def test_calls_that_wait_for_results_are_not_folded_apart(home: HermesHome) -> N
             return home.summaries
         number = next(calls)
         if number < 8:
-            asked = [call("clew_recall", {"around": number * 2}, id=f"c{number}{part}") for part in ("a", "b")]
+            asked = [call("clew_recall", {"open": f"m{number * 2}"}, id=f"c{number}{part}") for part in ("a", "b")]
             return UpstreamAnswer(calls=tuple(asked))
         return UpstreamAnswer("Done.")
 

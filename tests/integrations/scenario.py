@@ -17,7 +17,7 @@ from typing import Any
 
 from clew.testing.part_reader import WINDOW, PartReader, part, running
 from clew.testing.upstream import Upstream
-from clew.testing.upstream_cache import listed_messages
+from clew.testing.upstream_rules import listed_messages
 
 __all__ = ["WINDOW", "PartReader", "part", "running"]
 EXAMPLES = Path(__file__).parents[2] / "examples"

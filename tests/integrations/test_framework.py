@@ -17,7 +17,6 @@ from clew.integrations.blocks import BlockFormat
 from clew.integrations.framework import (
     FittedMessages,
     FrameworkConversations,
-    MessageFormat,
     OnceForEqual,
     picture_part,
     text_part,
@@ -39,6 +38,12 @@ class Note:
 
 
 class NoteBlocks(BlockFormat):
+    def open(self, item: Note) -> tuple[str, list[dict[str, Any]]]:
+        return "assistant" if item.by == "model" else item.by, item.blocks
+
+    def build(self, role: str, blocks: list[Any], came: Note | None) -> Note:
+        return Note("model" if role == "assistant" else "person", blocks)
+
     def read_result(self, block: Any) -> Message | None:
         return tool_message(block["of"], block["result"]) if "result" in block else None
 
@@ -63,23 +68,7 @@ class NoteBlocks(BlockFormat):
         return {"text": text}
 
 
-BLOCKS = NoteBlocks()
-
-
-def read(item: Note) -> list[Message]:
-    if item.by == "system":
-        return [{"role": "system", "content": item.blocks[0]["text"]}]
-    return BLOCKS.read_reply(item.blocks) if item.by == "model" else BLOCKS.read_other(item.blocks)
-
-
-def write(messages: Sequence[Message], came: Note | None) -> Note:
-    blocks = came.blocks if came else []
-    if messages[0]["role"] == "assistant":
-        return Note("model", BLOCKS.write_reply(messages[0], blocks))
-    return Note("person", BLOCKS.write_other(messages, blocks))
-
-
-FORMAT = MessageFormat(read, write)
+FORMAT = NoteBlocks().format()
 
 
 def rounds(first: int, count: int) -> list[Note]:

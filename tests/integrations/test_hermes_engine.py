@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from clew.integrations.held_conversation import compression_root
 from clew.integrations.hermes import HermesContextEngine, SharedStore
-from clew.integrations.hermes_conversation import compression_root
 from clew.messages import text_of
 from clew.store import Session, Store, open_store
 

@@ -22,6 +22,8 @@ from clew.integrations.mcp_setups import MCP_SETUPS, check_mcp_clients, filled_i
 from clew.integrations.mcp_tools import TOOLS
 from clew.store import open_store
 
+pytestmark = pytest.mark.slow
+
 PYTHON = {"PYTHONPATH": ":".join(filter(None, sys.path)), "PATH": "/usr/bin:/bin"}
 
 

@@ -18,7 +18,7 @@ from clew.integrations.session_recall import (
 from clew.messages import Message
 from clew.store import CompactionEntry, NewMessage, NewSession, Store, open_store
 from clew.testing import assistant, call, synthetic_history, tool, user
-from clew.turn import SHORT_CHARS
+from clew.turn import OPENED_CHARS
 
 TOKEN = "ghp_" + "fAkE0t0kEn" * 4
 LOG = "".join(f"tick {number} late\n" for number in range(2_000))
@@ -103,13 +103,24 @@ async def test_every_character_of_a_session_can_be_read_page_by_page(store: Stor
 async def test_a_session_is_opened_from_its_beginning_and_long_messages_are_cut(store: Store) -> None:
     page = await SessionRecall(store).open("claude-code-clock")
     result = page["messages"][2]
-    assert LOG.startswith(result["text"]) and result["tool"] == "read_file" and len(result["text"]) <= SHORT_CHARS
-    assert result["cut"] == f"chars 0 to 1,500 of {len(LOG):,}" and "next" not in page
+    shown = len(result["text"])
+    assert LOG.startswith(result["text"]) and result["tool"] == "read_file" and shown <= OPENED_CHARS
+    assert result["cut"] == f"chars 0 to {shown:,} of {len(LOG):,}" and "next" not in page
     assert result["result_of"]["message"] == 1 and page["messages"][1]["results"] == [2]
     newest = await SessionRecall(store).open("claude-code-clock", "-2")
     assert [each["message"] for each in newest["messages"]] == [4, 5]
-    around = await SessionRecall(store).open("claude-code-clock", "m2", "tick 1200")
-    assert "tick 1200 late" in str(around["messages"][0]["text"]) and len(str(around)) < 3 * SHORT_CHARS
+    around = await SessionRecall(store).open("claude-code-clock", "m2", "tick 1200", 1_500)
+    assert "tick 1200 late" in around["messages"][0]["text"] and len(around["messages"][0]["text"]) <= 1_500
+
+
+async def test_each_of_several_results_names_its_call(store: Store) -> None:
+    calls = [call("read_file", {"path": "a.log"}, "one"), call("read_file", {"path": "b.log"}, "two")]
+    await add(store, "both", "codex", [assistant(None, calls), tool("two", "of b"), tool("one", "of a")])
+    [asked] = (await SessionRecall(store).open("both", "m0"))["messages"]
+    assert [(it["message"], it["call"]) for it in asked["results"]] == [
+        (2, "read_file path: a.log"),
+        (1, "read_file path: b.log"),
+    ]
 
 
 async def test_the_short_id_of_a_session_that_was_continued_finds_its_conversation(store: Store) -> None:
@@ -153,7 +164,7 @@ async def test_secrets_are_replaced_everywhere_unless_somebody_wants_them(store:
     assert TOKEN in json.dumps(await SessionRecall(store, redacts=False).open("claude-code-clock"))
 
 
-@pytest.mark.parametrize("before", [0, 100, SHORT_CHARS - 20, SHORT_CHARS + 20])
+@pytest.mark.parametrize("before", [0, 100, OPENED_CHARS - 20, OPENED_CHARS + 20])
 async def test_a_secret_that_a_page_cuts_through_is_not_shown_by_half(store: Store, before: int) -> None:
     text = "so " * (before // 3) + f"\npassword: {TOKEN}\n" + "and on " * 6_000
     await add(store, "cut", "codex", [user(text)])

@@ -147,3 +147,30 @@ def test_what_was_asked_outlasts_further_compactions_to_a_target_that_the_rest_n
     text = " ".join(" ".join(str(message.get("content")).split()) for message in view)
     asked = [str(message["content"]) for message in messages if message["role"] == "user"]
     assert not [one for one in asked if one not in text]
+
+
+@pytest.mark.parametrize("target", [1_000, 1_500, 4_000])
+@pytest.mark.parametrize("calls", [0, 1, 12])
+@pytest.mark.parametrize("words", [60, 110])
+def test_the_newest_user_message_stays_whole_where_the_target_has_room(target: int, calls: int, words: int) -> None:
+    newest = " ".join(f"word{number * 37 % 991}" for number in range(words))
+    history = [
+        message
+        for number in range(30)
+        for message in (
+            user(f"Request {number}: look at table_{number % 7} and at port {8_000 + number}."),
+            assistant("Looking.", [call("read_file", {"path": f"{number}.py"}, f"k{number}")]),
+            tool(f"k{number}", f"row {number} of table_{number % 7}\n" * 60),
+            assistant(f"Table {number % 7} has {number} rows."),
+        )
+    ]
+    later = [
+        message
+        for number in range(calls)
+        for message in (
+            assistant("On it.", [call("read_file", {"path": "z.py"}, f"z{number}")]),
+            tool(f"z{number}", "data of z\n" * 90),
+        )
+    ]
+    done = clew.compress([*history, user(newest), *later], target_tokens=target)
+    assert newest in str(done.messages)

@@ -235,7 +235,6 @@ def test_a_whole_reply_of_anthropic_in_the_list_is_its_message() -> None:
         assert clew.count_tokens(each) == clew.count_tokens(
             [history[0], {"role": "assistant", "content": reply.content}]
         )
-    assert read_conversation(history).origin_of(read_conversation(history).messages[1]) is None
 
 
 def test_whole_replies_that_are_no_messages_are_refused_with_where_the_message_is() -> None:

@@ -60,8 +60,7 @@ def test_chat_messages_are_used_as_they_are() -> None:
     assert all(message is came for message, came in zip(conversation.messages, wire, strict=True))
     written = conversation.write()
     assert written == wire and written is not wire
-    origin = conversation.origin_of(conversation.messages[2])
-    assert origin is not None and origin.items == (wire[2],)
+    assert conversation.items[2].raw == (wire[2],)
 
 
 def test_a_chat_request_keeps_every_other_field_in_its_place() -> None:
@@ -78,7 +77,7 @@ def test_a_chat_file_with_a_separate_system_prompt_keeps_it_there() -> None:
     wire = {"system": "s", "messages": [{"role": "assistant", "content": None, "tool_calls": [CALL]}]}
     conversation = read_conversation(wire)
     assert conversation.messages[0] == {"role": "system", "content": "s"}
-    assert conversation.origin_of(conversation.messages[0]) is None
+    assert len(conversation.items) == 1
     assert conversation.write() == wire
     changed: list[Message] = [{"role": "system", "content": "s2"}, *conversation.messages[1:]]
     assert conversation.write(changed) == {**wire, "system": "s2"}

@@ -230,10 +230,8 @@ def test_a_system_message_in_the_middle_becomes_the_users_so_that_no_prefix_move
 def test_the_origin_of_a_message_is_the_item_it_stood_in() -> None:
     wire = request()
     conversation = read_conversation(wire)
-    origin = conversation.origin_of(conversation.messages[4])
-    assert origin is not None
-    assert (origin.items, origin.part, origin.parts) == ((wire["messages"][2],), 1, 3)
-    assert conversation.origin_of({"role": "user", "content": "new"}) is None
+    origin = next(item for item in conversation.items if item.message is conversation.messages[4])
+    assert (origin.raw, origin.part, origin.parts) == ((wire["messages"][2],), 1, 3)
 
 
 def test_an_item_that_is_no_message_is_refused_with_its_index() -> None:

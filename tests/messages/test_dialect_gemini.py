@@ -9,7 +9,7 @@ import pytest
 
 import clew
 from clew.errors import InvalidMessage
-from clew.messages import GrowingHistory, Message, convert, convert_tools, images_of, read_conversation, repair, text_of
+from clew.messages import History, Item, Message, convert, convert_tools, images_of, read_conversation, repair, text_of
 from clew.testing import assistant, call, tool, user
 
 PNG = "iVBORw0KGgo="
@@ -281,12 +281,12 @@ def test_a_history_that_grows_is_read_as_a_whole_one_is() -> None:
     contents = request()["contents"]
     whole = read_conversation(contents, dialect="gemini").messages
     for cut in range(len(contents) + 1):
-        growing = GrowingHistory("gemini")
+        growing = History("gemini")
         growing.extend(contents[:cut])
         assert growing.is_followed_by(contents)
         growing.extend(contents[cut:])
-        assert list(growing.messages) == list(whole)
-        assert all(out is came for out, came in zip(growing.write(growing.messages), contents, strict=True))
+        assert [item.message for item in growing.items] == list(whole)
+        assert all(out is came for out, came in zip(growing.write(growing.items), contents, strict=True))
 
 
 def test_two_turns_that_call_the_same_get_ids_of_their_own() -> None:
@@ -336,10 +336,9 @@ def test_parts_that_were_forgotten_are_never_written_for_new_ones() -> None:
         parts = [{"text": f"old {number}"} for number in range(50)]
         return [{"role": "user", "parts": [*parts, {"text": "end", "thoughtSignature": marker}]}]
 
-    growing = GrowingHistory("gemini")
+    growing = History("gemini")
     growing.extend(contents("before"))
     assert growing.follow(contents("after")) == 1
-    # The identities of what was read first are free now, and are used again.
     new: list[Message] = [{"role": "user", "content": [{"type": "text", "text": f"new {at}"}]} for at in range(500)]
-    written = growing.write(new)
+    written = growing.write(map(Item, new))
     assert written == [{"role": "user", "parts": [{"text": f"new {at}"}]} for at in range(500)]

@@ -92,7 +92,7 @@ def test_a_message_that_begins_as_programs_write_is_no_request(opening: str, res
 _WRITE = """
 import hashlib
 from clew.handoff import write_handoff
-from clew.testing.scripted import summary_input_of
+from tests.support.summaries import summary_input_of
 from clew.testing.messages import synthetic_history
 
 count = lambda text: len(text) // 4

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from clew.handoff import COMPLETED, END_MARKER, HEADINGS, Entry, Handoff, summarize_builtin, unwrap, wrap, write_handoff
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
-from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
 from tests.support.strategies import History, broken_histories, histories, texts
+from tests.support.summaries import summary_input_of
 
 count = counter_for(None).text
 budgets = st.sampled_from([60, 90, 150, 400, 1_500, 12_000])

@@ -24,6 +24,8 @@ from clew.messages import Message, calls_of, text_of
 from clew.testing import assistant, call, system, tool, user
 from clew.tokens import count_tokens
 
+pytestmark = pytest.mark.slow
+
 WINDOW = 32_000
 Compactor = Callable[[Sequence[Message], Sequence[Message]], Sequence[Message]]
 

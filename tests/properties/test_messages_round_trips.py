@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clew.messages import Message, WireOrigin, calls_of, convert, name_of_call, read_conversation, repair, text_of
+from clew.messages import Item, Message, calls_of, convert, name_of_call, read_conversation, repair, text_of
 
 # Other work on the machine is no failure.
 unhurried = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -191,7 +191,7 @@ def is_blank(block: Any) -> bool:
     return not block or (isinstance(block, dict) and block.get("type") == "text" and not block["text"].strip())
 
 
-def pieces_of(origin: WireOrigin, item: Any) -> list[Any]:
+def pieces_of(origin: Item, item: Any) -> list[Any]:
     """What of a wire item a message was made of, as far as it says anything."""
     content = item.get("content") if origin.blocks is None else origin.blocks
     if "parts" in item and origin.blocks is None:
@@ -216,10 +216,9 @@ def test_one_changed_message_leaves_what_the_others_came_from_as_it_was(
     new: Any = {"role": data.draw(st.sampled_from(["user", "assistant", "system"])), "content": "new"}
     instead = data.draw(st.sampled_from([(changed,), (), (new, conversation.messages[place]), (changed, new)]))
     left = objects_in(conversation.write([*before, *instead, *after]))
-    for message in (*before, *after):
-        origin = conversation.origin_of(message)
-        if origin is not None:
-            for item in origin.items:
+    for origin in conversation.items:
+        if any(origin.message is message for message in (*before, *after)):
+            for item in origin.raw:
                 assert id(item) in left or all(id(piece) in left for piece in pieces_of(origin, item))
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from clew.redact import CATALOG, SecretKind, redact
-from clew.redact.by_context import CONTEXTS
+from clew.redact.by_context import CONTEXT_KINDS
 from clew.redact.by_shape import RUN
 from tests.support.cases import every_case
 from tests.support.secret_examples import CorpusCase, cases_in, example_secret, text_before
@@ -73,7 +73,7 @@ def test_every_kind_has_the_long_run_by_which_candidates_are_found(kind: SecretK
 
 
 def test_there_are_the_kinds_that_were_promised() -> None:
-    names = {kind.name for kind in CATALOG} | {context.kind for context in CONTEXTS}
+    names = {kind.name for kind in CATALOG} | CONTEXT_KINDS
     assert len(names) >= 60
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9-]*", name) for name in names)
 

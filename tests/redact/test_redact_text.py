@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from clew.redact import CATALOG, SecretFinding, redact, redact_text
@@ -19,6 +21,19 @@ def test_a_finding_says_where_and_what_kind_but_never_the_secret() -> None:
     result = redact(f"use {TOKEN}")
     assert result.found == (SecretFinding(4, 4 + len(TOKEN), "github-token"),)
     assert TOKEN not in repr(result)
+
+
+@pytest.mark.parametrize("inside", [TOKEN, "DB_PASSWORD=FakeHidden_991x", "a: 1\npassword: FakeHidden_991x\n"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_base64_of_a_secret_is_redacted_and_base64_of_other_text_is_not(inside: str, encode: object) -> None:
+    assert callable(encode)
+    written, other = encode(inside.encode()).decode(), encode(b"a line of text without any secret in it").decode()
+    assert redact_text(f"env: {written}, note: {other}") == f"env: [REDACTED:encoded-secret], note: {other}"
+
+
+def test_a_key_that_a_program_puts_together_of_two_texts_is_redacted_whole() -> None:
+    text = f'key = "{TOKEN[:20]}" + "{TOKEN[20:]}"'
+    assert redact_text(text) == 'key = "[REDACTED:github-token]"'
 
 
 def test_text_without_secrets_comes_back_as_the_same_object() -> None:

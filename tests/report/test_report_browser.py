@@ -21,7 +21,7 @@ FLAGS = (
 ).split()
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ünïcode 修复"
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")]
 
 
 def porter(rounds: int = 20) -> list[Message]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.handoff import COMPLETED, HEADINGS, Entry, Handoff
-from clew.report.handoff import handoff_html
+from clew.report.page import handoff_html
 
 RULES = "Constraints and preferences"
 

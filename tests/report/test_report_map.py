@@ -16,7 +16,7 @@ import clew
 from clew.cli import main
 from clew.messages import Message
 from clew.report import build_report
-from clew.report.map_section import MAX_MAP_CHARS, DrawnNode, map_section
+from clew.report.page import MAX_MAP_CHARS, DrawnNode, map_section
 from clew.testing import assistant, call, system, tool, user
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -17,6 +17,8 @@ from clew.cli import main
 from clew.messages import Message
 from clew.testing import assistant, call, synthetic_history, system, tool, user
 
+pytestmark = pytest.mark.slow
+
 VOID = {"meta", "br", "link", "img", "input", "hr", "circle", "path", "rect"}
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"

@@ -13,6 +13,8 @@ from clew.errors import StoreError
 from clew.store import NewSession, open_store
 from clew.testing import assistant, user
 
+pytestmark = pytest.mark.slow
+
 PAGE_BYTES = 4096
 ROWS = 300
 """More than one batch of the indexer."""

@@ -16,6 +16,8 @@ from clew.errors import DatabaseDamaged, StoreError, UnknownSession
 from clew.store import CompactionEntry, EngineRecord, NewOutput, NewSession, Store, open_store
 from clew.testing import assistant, call, tool, user
 
+pytestmark = pytest.mark.slow
+
 PAGE_BYTES = 4096
 DOORS: dict[str, Callable[[Store], Awaitable[Any]]] = {
     "list": lambda store: store.list_sessions(),

@@ -11,17 +11,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 from clew.messages import ToolCall
 from clew.testing.scripted import handoff_text
-from clew.testing.upstream_cache import listed_messages
+from clew.testing.upstream_rules import listed_messages
 from clew.testing.upstream_steps import ReceivedRequest
 from clew.testing.upstream_wires import UpstreamAnswer
 
 UNKNOWN_TASK = "the task is not known any more"
 _SHELL_TOOLS = tuple(
-    "shell bash exec_command run_shell_command shell_command terminal local_shell run_commands".split()
+    "shell bash exec exec_command run_shell_command shell_command terminal local_shell run_commands".split()
 )
 _SUMMARY = re.compile(
     r"summary of (?:the|our|this) conversation|checkpoint compaction|state_snapshot|do not call any tools",
@@ -98,6 +99,49 @@ class ShellWorker:
             "type": "function",
             "function": {"name": tool.name, "arguments": arguments},
         }
+
+
+RECALLED = "The depot waits 4177 seconds."
+_RECALLED_RESULT = "waits 4177 seconds"
+
+
+@dataclass(slots=True)
+class RecallingWorker(ShellWorker):
+    """The same, and once it may recall, it asks for what its first command printed: alone, then beside a command."""
+
+    alone: bool = False
+    beside: bool = False
+    """Whether the answer was in the next request."""
+    asked: int = 0
+
+    def _answer(self, received: ReceivedRequest) -> UpstreamAnswer:
+        names = {tool.name for tool in _tools(received.body)}
+        if received.asks_for_handoff or "clew_search" not in names or self.asked > 2:
+            # Zero arguments of super() do not work in a class with slots that the decorator makes anew.
+            answer = ShellWorker._answer(self, received)
+            return replace(answer, text=f"{answer.text} {RECALLED}") if self.beside and answer.text else answer
+        newest = json.dumps(listed_messages(received.body)[-1 - self.asked :])
+        self.asked += 1
+        if self.asked == 1:
+            return UpstreamAnswer("Looking it up.", (_recall("clew_search", query="depot waits seconds"),))
+        if self.asked == 2:
+            self.alone = _RECALLED_RESULT in newest
+            command = ShellWorker._answer(self, received).calls
+            return UpstreamAnswer("And again.", (_recall("clew_search", query="seconds of the depot"), *command))
+        self.beside = _RECALLED_RESULT in newest
+        return ShellWorker._answer(self, received)
+
+    def _call(self, tool: ShellTool, task: str) -> ToolCall:
+        call = ShellWorker._call(self, tool, task)
+        if self.done[task] > 1:
+            return call
+        command = f"echo '{RECALLED}'; seq -f 'value %g of round 1 is settled' 1 {self.lines}"
+        return {**call, "function": {"name": tool.name, "arguments": json.dumps(tool.arguments(command))}}
+
+
+def _recall(name: str, **arguments: str) -> ToolCall:
+    id = f"recall_{blake2b(str(arguments).encode(), digest_size=6).hexdigest()}"
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
 def _asks_for_summary(body: Mapping[str, Any]) -> bool:

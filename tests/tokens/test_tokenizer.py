@@ -108,12 +108,9 @@ def test_additions_to_pairs_are_added_once_for_each_occurrence() -> None:
         (random.Random(7).randbytes(3_000).hex(), 6),
     ],
 )
-@every_case(("weights", "encoding"), [("o200k", "o200k_base"), ("gemma", "gemma3")])
-def test_the_estimate_is_near_the_vocabulary_on_every_kind_of_text(
-    text: str, percent: int, weights: str, encoding: str
-) -> None:
-    exact = vocabulary(encoding).count(text)
-    assert Estimator(weights, {}).tokens(text) == pytest.approx(exact, rel=percent / 100)
+def test_the_estimate_is_near_the_vocabulary_on_every_kind_of_text(text: str, percent: int) -> None:
+    exact = vocabulary("o200k_base").count(text)
+    assert Estimator("o200k", {}).tokens(text) == pytest.approx(exact, rel=percent / 100)
 
 
 def test_a_run_of_spaces_costs_next_to_nothing() -> None:

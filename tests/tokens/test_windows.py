@@ -9,7 +9,7 @@ import pytest
 from clew.errors import ClewError
 from clew.tokens import DEFAULT_WINDOW, LADDER, LearntLimits, Window, known_model, next_guess, window_of
 from clew.tokens.families import normalize_model_name
-from clew.tokens.window_table import KNOWN_MODELS
+from clew.tokens.windows import KNOWN_MODELS
 
 ENDPOINT = {"data": [{"id": "gpt-4o", "context_length": 96_000}]}
 

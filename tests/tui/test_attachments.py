@@ -41,7 +41,7 @@ def test_of_a_long_file_whole_lines_go_along_and_the_rest_is_told(tmp_path: Path
     text = text_of(asked.message)
     assert "line 12\n" in text and "line 13" not in text
     assert "offset=14" in text
-    assert asked.taken == ("log: the first 13 of 1,000 lines are taken along",)
+    assert asked.taken == ("log: the first 13 of 1,000 lines are attached",)
 
 
 def test_of_a_folder_the_names_go_along(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from clew.testing.scripted import ScriptedProvider, calls, refuses, says
 from clew.turn import STOPPED
 
 ENTER, CTRL_C, CTRL_D, ALT_ENTER = "\r", "\x03", "\x04", "\x1b\r"
+ESC, SHIFT_TAB = "\x1b", "\x1b[Z"
 DEADLINE_SECONDS = 10.0
 
 
@@ -191,7 +192,7 @@ async def test_of_a_long_paste_the_beginning_and_the_end_stay_on_the_screen(tmp_
         chat.type(f"\x1b[200~{pasted}\x1b[201~", ENTER)
         await chat.sees("Read.")
         assert provider.requests[0].messages[-1]["content"] == pasted
-        assert "row 9.\n  ... 480 more lines ...\n  row 490." in chat.text
+        assert "row 2.\n  ... 494 more lines ...\n  row 497." in chat.text
         assert "row 499.\n\nRead." in chat.text
         await chat.leaves()
 
@@ -274,7 +275,7 @@ async def test_ctrl_c_gives_the_lines_that_waited_back_and_asks_none_of_them(tmp
         chat.type("First", ENTER, "Second", ENTER, "half typed")
         await chat.until(lambda: "queued: Second" in chat.going_on)
         chat.type(CTRL_C)
-        await chat.sees("the 2 lines that waited are in the input again")
+        await chat.sees("the 2 queued lines are back in the input")
         await chat.sees("stopped; the reply so far is kept")
         assert len(provider.requests) == 1
         chat.type(ENTER)
@@ -291,7 +292,7 @@ async def test_commands_that_only_look_need_not_wait(tmp_path: Path) -> None:
         await chat.sees("/compress")
         assert "Half a sentence" in chat.going_on
         await chat.leaves()
-        assert "go on" in chat.text
+        assert "resume    clew chat" in chat.text
 
 
 async def test_ctrl_c_at_an_empty_line_says_how_to_leave(tmp_path: Path) -> None:
@@ -443,7 +444,7 @@ async def test_a_file_named_by_an_at_goes_along_and_a_missing_one_is_told(tmp_pa
         (tmp_path / "project" / "rota.py").write_text("ovens = ['Greta']\n")
         chat.type("What is in @rota.py, and in @plan/none.py?", ENTER)
         await chat.sees("Read.")
-        assert "rota.py: taken along, 1 line" in chat.text
+        assert "rota.py: attached, 1 line" in chat.text
         assert "there is no file plan/none.py" in chat.text
         assert "ovens = ['Greta']" in text_of(provider.requests[0].messages[-1])
         await chat.leaves()
@@ -457,7 +458,7 @@ async def test_a_command_of_the_person_runs_and_only_two_signs_show_it_to_the_mo
         await chat.sees("/project\n")
         assert "  first" in chat.text
         chat.type("!!echo the bell is $((40 + 2))", ENTER)
-        await chat.sees("the next question takes this along")
+        await chat.sees("the next question includes this output")
         assert provider.requests == []
         chat.type("What did it print?", ENTER)
         await chat.sees("I see a bell.")
@@ -520,4 +521,173 @@ async def test_a_failed_question_asked_again_is_in_the_history_once(tmp_path: Pa
         await chat.sees("Now it works.")
         asked = [text_of(it) for it in provider.requests[-1].messages if it["role"] == "user"]
         assert asked == ["Hello"]
+        await chat.leaves()
+
+
+EDIT = calls(call("patch", {"edits": [{"path": "bell.txt", "old": "dull", "new": "bright"}]}, id="c1"))
+CREATE = calls(call("write_file", {"path": "new.txt", "content": "ding\ndong\n"}, id="c2"))
+
+
+def bell_in(folder: Path) -> Path:
+    bell = folder / "project" / "bell.txt"
+    bell.parent.mkdir(exist_ok=True)
+    bell.write_text("a dull bell\n")
+    return bell
+
+
+async def test_undo_puts_files_back_question_by_question(tmp_path: Path) -> None:
+    bell = bell_in(tmp_path)
+    provider = ScriptedProvider(EDIT, says("Patched."), CREATE, says("Created."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Brighten it", ENTER)
+        await chat.sees("Patched.")
+        chat.type("And a new one", ENTER)
+        await chat.sees("Created.")
+        chat.type("/undo", ENTER)
+        await chat.sees("Removed, since it did not exist before: new.txt.")
+        assert not (bell.parent / "new.txt").exists()
+        assert bell.read_text() == "a bright bell\n"
+        chat.type("/undo", ENTER)
+        await chat.sees("Put back as before: bell.txt.")
+        assert bell.read_text() == "a dull bell\n"
+        await chat.leaves()
+
+
+async def test_undo_asks_before_it_overwrites_what_somebody_else_wrote_since(tmp_path: Path) -> None:
+    bell = bell_in(tmp_path)
+    async with chat_with(ScriptedProvider(EDIT, says("Patched.")), tmp_path) as chat:
+        chat.type("Brighten it", ENTER)
+        await chat.sees("Patched.")
+        bell.write_text("mine\n")
+        chat.type("/undo", ENTER)
+        await chat.until(lambda: chat.terminal.approvals.is_open)
+        chat.type("n", ENTER)
+        await chat.sees("Left as it is, since something else changed it: bell.txt.")
+        assert bell.read_text() == "mine\n"
+        await chat.leaves()
+
+
+async def test_undo_can_keep_the_files(tmp_path: Path) -> None:
+    bell = bell_in(tmp_path)
+    async with chat_with(ScriptedProvider(EDIT, says("Patched.")), tmp_path) as chat:
+        chat.type("Brighten it", ENTER)
+        await chat.sees("Patched.")
+        chat.type("/undo --keep-files", ENTER)
+        await chat.sees("Taken back")
+        assert bell.read_text() == "a bright bell\n"
+        await chat.leaves()
+
+
+@pytest.mark.parametrize(("answer", "text"), [("y", "a bright bell\n"), ("n leave it", "a dull bell\n")])
+async def test_in_ask_mode_an_edit_is_shown_and_asked_for(tmp_path: Path, answer: str, text: str) -> None:
+    bell = bell_in(tmp_path)
+    async with chat_with(ScriptedProvider(EDIT, says("So be it.")), tmp_path) as chat:
+        chat.type(SHIFT_TAB)
+        await chat.sees("Each edit of a file is shown")
+        chat.type("Brighten it", ENTER)
+        await chat.until(lambda: chat.terminal.approvals.is_open)
+        await chat.sees("+bright")
+        assert bell.read_text() == "a dull bell\n"
+        chat.type(answer, ENTER)
+        await chat.sees("So be it.")
+        assert bell.read_text() == text
+        await chat.leaves()
+
+
+async def test_in_plan_mode_nothing_changes_until_the_plan_is_approved(tmp_path: Path) -> None:
+    bell = bell_in(tmp_path)
+    run = calls(call("terminal", {"command": "touch ran"}, id="c0"))
+    provider = ScriptedProvider(run, EDIT, says("The plan: polish it."), EDIT, says("Polished."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("/plan Brighten it", ENTER)
+        await chat.sees("Carry out this plan?")
+        assert bell.read_text() == "a dull bell\n"
+        assert not (bell.parent / "ran").exists()
+        assert "plan-mode" in text_of(provider.requests[0].messages[-1])
+        chat.type("y", ENTER)
+        await chat.sees("Polished.")
+        assert bell.read_text() == "a bright bell\n"
+        await chat.leaves()
+
+
+async def test_esc_stops_the_turn(tmp_path: Path) -> None:
+    async with chat_with(Stalls(), tmp_path) as chat:
+        chat.type("Tell me", ENTER)
+        await chat.until(lambda: "Half a sentence" in chat.going_on)
+        chat.type(ESC)
+        await chat.sees("stopped; the reply so far is kept")
+        await chat.leaves()
+
+
+async def test_a_long_paste_is_a_mark_in_the_input_and_whole_for_the_model(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("Read."))
+    pasted = "\n".join(f"row {number}" for number in range(500))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type(f"\x1b[200~{pasted}\x1b[201~", " What is it?", ENTER)
+        await chat.sees("Read.")
+        assert text_of(provider.requests[0].messages[-1]) == f"{pasted} What is it?"
+        assert "row 250" not in chat.text
+        await chat.leaves()
+
+
+async def test_what_a_question_cost_that_was_taken_back_stays_counted(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("One.", prompt_tokens=700), says("Two.", prompt_tokens=800))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("First", ENTER)
+        await chat.sees("One.")
+        chat.type("/undo", ENTER)
+        await chat.sees("Taken back")
+        chat.type("Second", ENTER)
+        await chat.sees("Two.")
+        chat.type("/cost", ENTER)
+        await chat.sees("1,500")
+        chat.type("exit", ENTER)
+        assert chat.task is not None
+        await asyncio.wait_for(chat.task, DEADLINE_SECONDS)
+        assert "2 questions, 2 calls of the model" in chat.text
+
+
+async def test_a_command_that_failed_has_a_red_mark_and_three_lines(tmp_path: Path) -> None:
+    run = calls(call("terminal", {"command": "seq 9; exit 3"}, id="c1"))
+    async with chat_with(ScriptedProvider(run, says("It failed.")), tmp_path) as chat:
+        chat.type("Run it", ENTER)
+        await chat.sees("It failed.")
+        assert "✗ $ seq 9; exit 3" in chat.text
+        assert "  8\n  9\n  [exit 3]" in chat.text
+        assert "7 lines before; Ctrl-O shows all" in chat.text
+        await chat.leaves()
+
+
+async def test_line_ends_of_a_reply_are_kept(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(says("Roses are red\nviolets are blue\n")), tmp_path) as chat:
+        chat.type("A poem", ENTER)
+        await chat.sees("Roses are red\nviolets are blue")
+        await chat.leaves()
+
+
+async def test_a_markdown_file_is_a_command(tmp_path: Path) -> None:
+    folder = tmp_path / "project" / ".clew" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "review.md").write_text("Review $ARGUMENTS strictly.\n")
+    provider = ScriptedProvider(says("Reviewed."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("/review bell.txt", ENTER)
+        await chat.sees("Reviewed.")
+        assert text_of(provider.requests[0].messages[-1]) == "Review bell.txt strictly."
+        await chat.leaves()
+
+
+async def test_a_program_that_needs_a_terminal_is_refused_with_a_reason(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(), tmp_path) as chat:
+        chat.type("!vim notes.txt", ENTER)
+        await chat.sees("vim needs a terminal of its own")
+        await chat.leaves()
+
+
+async def test_a_question_for_approval_says_what_a_for_this_session_covers(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(DANGER, says("Kept.")), tmp_path) as chat:
+        chat.type("Clean up", ENTER)
+        await chat.sees("a covers: terminal, ")
+        chat.type("n", ENTER)
+        await chat.sees("Kept.")
         await chat.leaves()

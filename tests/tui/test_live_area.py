@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from clew.cli.text import display_width
 from clew.cli.tui.screen import MAX_OUTPUT_ROWS, LiveArea, RunningCompaction, RunningTool
-from clew.cli.views.text import display_width
 
 
 def texts(live: LiveArea, width: int = 79, most: int = 12, now: float = 100.0) -> list[str]:

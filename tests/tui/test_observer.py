@@ -126,13 +126,13 @@ def test_a_call_runs_with_its_output_and_ends_in_one_line() -> None:
     assert seen.going_on()[:2] == ["⏵ terminal pytest -q", "  ..F"]
     seen.observer.on_tool_end(ACTIVITY, ToolResult("all of it"), 1.23)
     assert seen.going_on() == []
-    assert seen.text() == "✓ terminal pytest -q  1.2 s  #1\n"
+    assert seen.text() == "✓ terminal pytest -q  1.2 s  #1\n  all of it\n"
 
 
-def test_a_call_that_failed_shows_the_first_line_of_why() -> None:
+def test_a_call_that_failed_shows_why() -> None:
     seen = Watched()
     seen.observer.on_tool_end(ACTIVITY, ToolResult("\n\x1b[31mno such file\x1b[0m\nmore", is_error=True), 0.04)
-    assert seen.text() == "✗ terminal pytest -q  0.0 s  #1\n  no such file\n"
+    assert seen.text() == "✗ terminal pytest -q  0.0 s  #1\n  no such file\n  more\n"
 
 
 def test_a_terminal_without_such_signs_gets_plain_ones() -> None:

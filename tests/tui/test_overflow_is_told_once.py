@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from clew.cli.tui.print_mode import ExchangeRecorder
+from clew.cli.tui.exchange import ExchangeRecorder
 from clew.events import Overflowed
 from clew.providers import AnthropicProvider, OpenAIChatProvider, Provider, ResponsesProvider, RetryPolicy
-from clew.testing.scripted import RecordedSleep, handoff_text
+from clew.testing.scripted import handoff_text
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
+from tests.support.summaries import RecordedSleep
 from tests.tui.test_chat_by_keys import ENTER, chat_with
 
 KEY = "not-" + "a-real-" + "key-0123456789"

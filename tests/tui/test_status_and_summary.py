@@ -6,9 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from clew.cli.text import display_width
 from clew.cli.tui.chat import ChatSummary, format_duration, summary_lines
-from clew.cli.tui.status import CallTotals, StatusFigures, meter, meter_color, status_line, status_text
-from clew.cli.views.text import display_width
+from clew.cli.tui.status import CallTotals, StatusFigures, meter, meter_color, status_line
+
+
+def status_text(figures: StatusFigures, width: int, *, unicode: bool = True) -> str:
+    """The line without styles."""
+    return "".join(text for _, text in status_line(figures, width, unicode=unicode)).strip()
+
 
 FIGURES = StatusFigures(
     model="some-model-4",

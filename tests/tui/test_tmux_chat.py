@@ -17,7 +17,7 @@ import pytest
 from clew.testing import call
 from clew.testing.upstream import Step, StreamedAnswer, Upstream, UpstreamAnswer
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")]
 DEADLINE_SECONDS = 30.0
 COLUMNS, ROWS = 80, 24
 
@@ -138,7 +138,7 @@ async def test_a_whole_chat_from_greeting_to_farewell(tmp_path: Path) -> None:
         assert kept.startswith("This sentence comes to")
 
         await screen.type("", "C-d")
-        shown = await screen.sees("go on     clew chat --resume s_", "cost      no price")
+        shown = await screen.sees("resume    clew chat --resume s_", "cost      no price")
         assert "4 questions, 4 calls of the model" in shown
 
 
@@ -166,6 +166,8 @@ async def test_commands_are_completed(tmp_path: Path) -> None:
 
 
 async def test_a_first_run_without_a_model_is_a_short_choice(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.yaml").write_text("terminal:\n  sandbox: none\n")  # or it would be offered
     async with Upstream(UpstreamAnswer("Good day.")) as upstream, chat_at(None, tmp_path) as screen:
         await screen.sees("No model is chosen yet.", "smollm2", "a server at an address", "Which one?")
         await screen.type("3", "Enter")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,20 @@ async def test_what_cannot_be_kept_is_taken_back(tmp_path: Path) -> None:
         await conversation.settled()
         assert [text_of(message) for message in conversation.messages] == ["one", "two"]
         assert (conversation.view.next_seq, conversation.size.tokens) == (2, before)
+
+
+async def test_whoever_waits_twice_does_not_forget_a_write_that_began_meanwhile(tmp_path: Path) -> None:
+    async with flow_with(ScriptedProvider(), tmp_path) as flow:
+        await receive(flow.runtime, SESSION, [user("one"), assistant("two")])
+        conversation = await flow.runtime.conversation(SESSION)
+        conversation.append_beside([user("three")])
+        second: list[asyncio.Task[None]] = []
+
+        async def wait_and_append() -> None:
+            await conversation.settled()
+            second.append(conversation.append_beside([assistant("four")]))
+
+        await asyncio.gather(wait_and_append(), conversation.settled())
+        assert conversation.writing is second[0]
+        await conversation.settled()
+        assert tuple(conversation.messages) == tuple(await flow.view())

@@ -9,7 +9,7 @@ from itertools import islice
 from clew.messages import Message
 from clew.store import StoredMessage
 from clew.testing import assistant, call, tool, user
-from clew.turn.folded_lines import FoldedLines, Unknown
+from clew.turn.automatic_recall import FoldedLines, Unknown
 
 
 def lines_of(*messages: Message) -> FoldedLines:

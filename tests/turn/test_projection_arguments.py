@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import clew
-from clew.engines.compressor.budgets import Strikes
+from clew.engines.compressor.plan import Strikes
 from clew.errors import InvalidArgument, PluginError
 from clew.testing import assistant, user
 from clew.testing.plain_engine import PlainEngine
@@ -25,12 +26,39 @@ from clew.testing.plain_engine import PlainEngine
         {"session": 5},
         {"name": b"x"},
         {"settings": {"threshold": 0.5}},
+        {"engine": 5},
+        {"engine": []},
+        {"store": 5},
+        {"store": b"x"},
+        {"store": ""},
+        {"summarizer": "a model"},
+        {"on_event": 5},
+        {"name": ""},
+        {"session": "a", "name": "b"},
     ],
     ids=str,
 )
 def test_arguments_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         clew.Projection(**wrong)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda view: view.fit([user("a")], dialect="klingon"),
+        lambda view: view.fit([user("a")], dialect=["responses"]),
+        lambda view: view.recall(5),
+        lambda view: view.recall("words", around=5),
+        lambda view: view.recall("words", chars="many"),
+        lambda view: view.compact(focus=5),
+        lambda view: view.another(session=5),
+        lambda view: view.another(session="a", name="b"),
+    ],
+)
+def test_arguments_of_each_call_are_checked_too(use: Callable[[clew.Projection], object]) -> None:
+    with clew.Projection(context_length=8_000) as view, pytest.raises(InvalidArgument):
+        use(view)
 
 
 async def test_nothing_works_after_the_end() -> None:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import re
 from collections.abc import AsyncIterator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clew.errors import InvalidArgument
-from clew.store import NewSession, SearchScope, Store, open_store
+from clew.store import NewSession, SearchScope, Store, open_store, parts_around
 from clew.testing import assistant, call, tool, user
-from clew.turn import FoundMessage, found_texts, open_messages, search_history
+from clew.turn import (
+    PAGE_CHARS,
+    FoundMessage,
+    OpenedPage,
+    found_texts,
+    open_messages,
+    opened_label,
+    search_history,
+)
 
 
 @pytest.fixture
@@ -77,3 +90,95 @@ async def test_a_name_that_means_no_message_is_refused_with_the_remedy(store: St
     await store.append("s", [user("a"), user("b")])
     with pytest.raises(InvalidArgument, match=r"m0 to m1|m12"):
         await open_messages(store, "s", wanted)
+
+
+def shown_chars(page: OpenedPage) -> int:
+    return sum(len(part) for message in page.messages for part in message.parts)
+
+
+@given(
+    lengths=st.lists(st.one_of(st.integers(0, 300), st.integers(0, 40_000)), min_size=1, max_size=40),
+    words=st.sampled_from(["", "heron", "heron 12 nowhere"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_range_shows_something_of_every_message_within_the_budget(lengths: list[int], words: str) -> None:
+    async def check() -> None:
+        texts = [(f"heron {number} walks. " * (1 + chars // 12))[:chars] for number, chars in enumerate(lengths)]
+        async with open_store(":memory:") as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user(text) for text in texts])
+            page = await open_messages(store, "s", "m0-", words=words)
+        assert not page.next or len(lengths) == 1
+        assert [message.number for message in page.messages] == list(range(len(lengths)))
+        assert shown_chars(page) <= PAGE_CHARS
+        for message in page.messages:
+            assert message.is_whole or sum(map(len, message.parts)) >= 100
+        cut = [sum(map(len, message.parts)) for message in page.messages if not message.is_whole]
+        whole = [len(message.text) for message in page.messages if message.is_whole]
+        assert not cut or not whole or max(whole) <= 1.2 * min(cut) + 20, "a short one is not cut for a long one"
+
+    asyncio.run(check())
+
+
+async def test_a_range_that_is_too_long_says_where_it_ends_and_what_is_next(store: Store) -> None:
+    await store.append("s", [user(f"{number} " + "word " * 2_000) for number in range(190)])
+    seen, wanted = list[int](), "m2-m180"
+    while wanted:
+        page = await open_messages(store, "s", wanted)
+        assert shown_chars(page) <= PAGE_CHARS and all(len(message.parts[0]) >= 100 for message in page.messages)
+        seen += [message.number for message in page.messages]
+        wanted = page.next
+        assert wanted in ("", f"m{seen[-1] + 1}-m180")
+    assert seen == list(range(2, 181))
+
+
+@pytest.mark.parametrize(("length", "shown"), [(2_126, 2_126), (6_000, 6_000), (9_000, 6_000)])
+async def test_one_message_is_whole_up_to_six_thousand_characters(store: Store, length: int, shown: int) -> None:
+    text = ("seven ducks swim. " * 600)[:length]
+    await store.append("s", [user(text)])
+    page = await open_messages(store, "s", "m0")
+    (part,) = page.messages[0].parts
+    assert part.start == 0 and 0.95 * shown <= len(part) <= shown
+    assert page.next == ("" if len(part) == length else f"m0@{part.stop}")
+
+
+@given(
+    chars=st.integers(400, 14_000),
+    length=st.integers(1, 30_000),
+    line=st.integers(20, 700),
+    places=st.lists(st.tuples(st.integers(0, 30_000), st.sampled_from(["heron", "walrus", "otter"])), max_size=5),
+    words=st.sampled_from(["", "heron", "heron walrus otter"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_as_many_characters_are_shown_as_were_asked_for(
+    chars: int, length: int, line: int, places: list[tuple[int, str]], words: str
+) -> None:
+    text = ("lorem ipsum dolor sit amet " * (1 + line // 27) + "\n") * (1 + length // 20)
+    for at, word in places:
+        text = f"{text[:at]} {word} {text[at:]}"
+    text = text[:length]
+    parts = parts_around(text, words, chars)
+    wanted = min(chars, len(text))
+    assert 0.95 * wanted <= sum(map(len, parts)) <= wanted
+    assert all(one.stop < other.start for one, other in itertools.pairwise(parts))
+    for part in parts:
+        assert part.start == 0 or text[part.start - 1].isspace()
+        assert part.stop == len(text) or text[part.stop - 1].isspace()
+
+
+@pytest.mark.parametrize("chars", [1_500, 4_500, 7_000])
+async def test_words_that_are_close_together_are_shown_at_one_place(store: Store, chars: int) -> None:
+    filler = "Nothing happens on the shore today.\n" * 300
+    single = "".join(f"{word} passes alone.\n" * 50 + filler for word in ("heron", "walrus", "otter", "lynx"))
+    text = f"{single}heron, walrus and otter meet a lynx at noon: 7431.\n{filler}"
+    await store.append("s", [user(text)])
+    page = await open_messages(store, "s", "m0", words="heron walrus otter lynx", chars=chars)
+    (part,) = page.messages[0].parts
+    assert "7431" in text[part.start : part.stop] and 0.95 * chars <= len(part) <= chars
+
+
+async def test_several_results_are_named_by_their_calls(store: Store) -> None:
+    calls = [call("read", {"path": "a.log"}, "one"), call("read", {"path": "b.log"}, "two"), call("ls", {}, "three")]
+    await store.append("s", [assistant(None, calls), tool("two", "of b"), tool("one", "of a")])
+    label = opened_label((await open_messages(store, "s", "m0")).messages[0])
+    assert re.search(r"a\.log: m2; .*b\.log: m1; ls\W*: none", label), label

@@ -10,7 +10,7 @@ import pytest
 
 from clew.errors import InvalidArgument
 from clew.usage import CanonicalUsage, Cost, Price, cost_of, price_of
-from clew.usage.price_table import PRICES
+from clew.usage.prices import PRICES
 
 MILLION = 1_000_000
 USAGE = CanonicalUsage(input_tokens=1_000, output_tokens=500, cache_read_tokens=90_000, cache_write_tokens=2_000)

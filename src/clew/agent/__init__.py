@@ -5,7 +5,7 @@ answers. An `AgentObserver` shows what happens; `clew.app` builds an agent from 
 groups and files that are opened from their folders; elsewhere importing it raises a ClewError that says so.
 """
 
-from clew.agent.approvals import ApprovalAnswer, ApprovalDecision, ApprovalMode, Approvals, AskPerson, Risk
+from clew.agent.approvals import ApprovalAnswer, ApprovalDecision, ApprovalMode, Approvals, AskPerson, EditMode, Risk
 from clew.agent.loop import Agent, AgentObserver, Answer, ToolActivity
 from clew.agent.toolbox import Toolbox
 from clew.agent.tools import AgentTool, CallContext, ToolResult
@@ -21,6 +21,7 @@ __all__ = [
     "Approvals",
     "AskPerson",
     "CallContext",
+    "EditMode",
     "Risk",
     "ToolActivity",
     "ToolResult",

@@ -9,6 +9,8 @@ from typing import Literal, TypeAlias
 
 ApprovalAnswer: TypeAlias = Literal["once", "session", "no"]
 ApprovalMode: TypeAlias = Literal["ask", "allow", "deny"]
+EditMode: TypeAlias = Literal["allow", "ask", "plan"]
+"""Whether files are edited without a question, after one, or not at all, because a plan is being made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,9 @@ AskPerson: TypeAlias = Callable[[str, Risk], Awaitable[tuple[ApprovalAnswer, str
 class Approvals:
     """Decides about risks, and remembers what a person allowed for the session."""
 
-    def __init__(self, mode: ApprovalMode = "ask", ask: AskPerson | None = None) -> None:
+    def __init__(self, mode: ApprovalMode = "ask", ask: AskPerson | None = None, edits: EditMode = "allow") -> None:
         self._mode = mode
+        self.edits = edits
         self._ask = ask
         self._allowed: set[tuple[str, str]] = set()
         self._asking = asyncio.Lock()
@@ -64,7 +67,7 @@ class Approvals:
                 self._allowed.add((tool, risk.scope))
         if answer != "no":
             return ApprovalDecision(True)
-        said = f" They said: {words}" if words else ""
+        said = f" They said: {words.rstrip('.')}." if words else ""
         return ApprovalDecision(
             False, f"not run: the user refused it ({why}).{said} Do not try it again in another way."
         )

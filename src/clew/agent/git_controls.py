@@ -3,6 +3,7 @@
 Git runs what a repository's config and hooks name, for the person who enters its folder: a shell prompt runs
 `git status`. What a command inside the sandbox leaves there would run outside. Repositories that were there before are
 trusted as they are; of what is new, or has changed, only settings that are known to run nothing are left in place.
+Hooks and configs outside `.git` that a trusted config names count as its parts.
 """
 
 from __future__ import annotations
@@ -41,6 +42,14 @@ class GitControl:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class NamedByConfig:
+    """What a config names outside its repository."""
+
+    hook_folders: tuple[Path, ...] = ()
+    configs: tuple[Path, ...] = ()
+
+
 def git_folders(roots: Sequence[Path]) -> Iterator[Path]:
     """Everything below some folders that git takes for a repository: `.git`, as folder, file or link, and bare ones."""
     for root in roots:
@@ -61,7 +70,9 @@ class TrustedGit:
         self._roots = tuple(roots)
         self.folders = tuple(path for path in git_folders(self._roots) if path.is_dir() and not path.is_symlink())
         """Of these nothing can be moved inside the sandbox."""
-        self._known = {control: _digest(control) for path in git_folders(self._roots) for control in _parts(path)}
+        self._named = {path: _named_by(path) for path in self.folders}
+        """Folders of hooks and files of settings that each trusted config names; it cannot be changed inside."""
+        self._known = {control: _digest(control) for path in git_folders(self._roots) for control in self._parts(path)}
 
     def set_aside(self) -> list[str]:
         """Rename what git would run code by, and was not there before; a sentence about each."""
@@ -71,7 +82,7 @@ class TrustedGit:
         """What to set aside of a repository: single files of one that is trusted, else all of it."""
         wrong = [
             GitControl(part, why)
-            for part in _parts(path)
+            for part in self._parts(path)
             if self._known.get(part) != _digest(part) and (why := self._why(part))
         ]
         if path in self.folders:
@@ -79,13 +90,19 @@ class TrustedGit:
         elif wrong and os.path.lexists(path):
             yield GitControl(path, wrong[0].why)
 
+    def _parts(self, path: Path) -> Iterator[Path]:
+        yield from _parts(path)
+        if named := self._named.get(path):
+            yield from (folder / name for folder in named.hook_folders for name in _names(folder))
+            yield from filter(os.path.lexists, named.configs)
+
     def _why(self, part: Path) -> str:
         """How git would run something by a part of a repository; "" where it would not."""
         if part.name == ".git":
             target = _target_of(part)
             inner = () if target is None else _parts(target)
             return next((why for one in inner if self._known.get(one) != _digest(one) and (why := self._why(one))), "")
-        if part.parent.name == "hooks":
+        if part.parent.name == "hooks" or any(part.parent in named.hook_folders for named in self._named.values()):
             return f"the hook {part.name}"
         text = _text_of(part)
         if text is None:
@@ -114,6 +131,21 @@ def _parts(path: Path) -> Iterator[Path]:
         if "HEAD" in files:
             folders.clear()
             yield from _parts(Path(here))
+
+
+def _named_by(git: Path) -> NamedByConfig:
+    """The hooks and configs outside a repository that its config names, whether they are there or not."""
+    hooks: list[Path] = []
+    configs: list[Path] = []
+    for key, value in _settings_in(_text_of(git / "config") or ""):
+        place = os.path.expanduser(value.strip().strip('"'))  # noqa: PTH111 (Path raises where no home is known)
+        if key.casefold() == "core.hookspath":
+            hooks.append(Path(os.path.normpath(git.parent / place)))
+            # The scripts of husky in `_` run those in the folder above.
+            hooks += [hooks[-1].parent] if hooks[-1].name == "_" else []
+        elif key.casefold().startswith(("include.", "includeif.")):
+            configs.append(Path(os.path.normpath(git / place)))
+    return NamedByConfig(tuple(hooks), tuple(configs))
 
 
 def _names(folder: Path) -> list[str]:
@@ -154,6 +186,13 @@ def _digest(path: Path) -> bytes | None:
 
 def _settings_that_may_run(text: str) -> Iterator[str]:
     """Keys of a config that are not known to run nothing, and lines that are read by git otherwise than here."""
+    for key, value in _settings_in(text):
+        if not _HARMLESS_KEYS.fullmatch(key) or (key.casefold().endswith(".url") and _RUNS_PROGRAM.match(value)):
+            yield key
+
+
+def _settings_in(text: str) -> Iterator[tuple[str, str]]:
+    """Each setting of a config with its value; a line that is none, with nothing."""
     section = ""
     for line in text.splitlines():
         line = line.strip()
@@ -161,13 +200,10 @@ def _settings_that_may_run(text: str) -> Iterator[str]:
             continue
         if header := _SECTION.fullmatch(line):
             section = f"{header[1]}.{header[2]}." if header[2] is not None else f"{header[1]}."
-            continue
-        found = _SETTING.fullmatch(line)
-        key = f"{section}{found[1]}" if found else ""
-        if found is None or not _HARMLESS_KEYS.fullmatch(key):
-            yield key or repr(line[:80])
-        elif key.casefold().endswith(".url") and _RUNS_PROGRAM.match(found[2] or ""):
-            yield key
+        elif found := _SETTING.fullmatch(line):
+            yield f"{section}{found[1]}", found[2] or ""
+        else:
+            yield repr(line[:80]), ""
 
 
 def _moved(control: GitControl, roots: Sequence[Path]) -> str:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from clew.agent.approvals import Approvals, Risk
+from clew.agent.files.checkpoints import Checkpoints, RestoredFiles
 from clew.agent.toolbox import Toolbox
 from clew.agent.tools import CallContext, ToolResult, error_result
 from clew.errors import ClewError, InvalidArgument
 from clew.events import Notice
 from clew.messages import UNREADABLE, Message, ToolCall, arguments_of_call, calls_of, name_of_call
 from clew.providers import Delta, ProviderRefused, Reply
-from clew.turn import STOPPED, Pin, Runtime, keep_partial_reply, receive, run_turn, uninterruptible
+from clew.turn import BROKEN_OFF, STOPPED, Pin, Runtime, keep_partial_reply, receive, run_turn, uninterruptible
 
+PLAN_ONLY = (
+    "not run: this is plan mode, in which only reading tools run. Answer with the plan; the user approves it before "
+    "anything is changed."
+)
+_CHECKPOINTS = "agent.checkpoints"
+"""The state of a conversation that has its checkpoints by the number of the question."""
 _NOT_RUN = f"{STOPPED} This call was not finished."
 
 
@@ -89,11 +96,19 @@ class _ReplyRecorder:
 class Agent:
     """Answers questions with a model and tools."""
 
-    def __init__(self, runtime: Runtime, toolbox: Toolbox, approvals: Approvals, max_rounds: int = 200) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        toolbox: Toolbox,
+        approvals: Approvals,
+        max_rounds: int = 200,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
         self.runtime = runtime
         self.toolbox = toolbox
         self.approvals = approvals
         self.max_rounds = max_rounds
+        self.checkpoints = checkpoints
         self._locks: dict[str, asyncio.Lock] = {}
         """By conversation: questions wait for each other, to the end of the whole exchange."""
 
@@ -112,13 +127,49 @@ class Agent:
         newest = (await self.runtime.conversation(session)).messages[-1:]
         if message is not None and list(newest) != [message]:
             await uninterruptible(receive(self.runtime, session, [message]))
+        question = (await self.runtime.conversation(session)).view.next_seq - 1
+        if self.checkpoints is not None:
+            self.checkpoints.begin()
         for rounds in range(1, self.max_rounds + 1):
             reply = await self._turn(session, observer)
             calls = calls_of(reply.message)
             if not calls:
                 return Answer(reply, rounds)
-            await self._run_calls(session, calls, observer)
+            try:
+                await self._run_calls(session, calls, observer)
+            finally:
+                await uninterruptible(self._keep_checkpoint(session, question))
         return Answer(reply, self.max_rounds, hit_round_limit=True)
+
+    async def _keep_checkpoint(self, session: str, question: int) -> None:
+        """Note with the conversation, and so with its branches, which checkpoint belongs to a question."""
+        if self.checkpoints is None or self.checkpoints.id is None:
+            return
+        known = (await self.runtime.store.state(session)).get(_CHECKPOINTS) or {}
+        if known.get(str(question)) != self.checkpoints.id:
+            now = {**known, str(question): self.checkpoints.id}
+            await self.runtime.store.set_state(session, {_CHECKPOINTS: now})
+
+    async def restore_files(self, session: str, question: int, *, also: Collection[str] = ()) -> RestoredFiles:
+        """Put back what files held before a question and those after it.
+
+        Files that others changed since stay as they are, unless `also` names them.
+        """
+        known: dict[str, str] = (await self.runtime.store.state(session)).get(_CHECKPOINTS) or {}
+        done = RestoredFiles()
+        if self.checkpoints is None:
+            return done
+        for seq in sorted((int(seq) for seq in known if int(seq) >= question), reverse=True):
+            one = self.checkpoints.restore(known[str(seq)], also=also)
+            for name in ("restored", "removed", "changed_since", "impossible"):
+                getattr(done, name).extend(getattr(one, name))
+        return done
+
+    async def forget_checkpoints(self, session: str, question: int) -> None:
+        """Take the checkpoints from a question on out of a branch that begins before it."""
+        known: dict[str, str] = (await self.runtime.store.state(session)).get(_CHECKPOINTS) or {}
+        kept = {seq: id for seq, id in known.items() if int(seq) < question}
+        await self.runtime.store.set_state(session, {_CHECKPOINTS: kept or None})
 
     async def close(self) -> None:
         """End what runs in the background."""
@@ -138,7 +189,7 @@ class Agent:
             raise
         except ProviderRefused as refused:
             if refused.partial is not None:
-                await keep_partial_reply(self.runtime, session, "".join(recorder.text))
+                await keep_partial_reply(self.runtime, session, "".join(recorder.text), BROKEN_OFF)
             raise
         self.toolbox.record_calls(session, calls_of(reply.message))
         observer.on_reply(reply)
@@ -188,8 +239,14 @@ class Agent:
         """Why a call may not run; None where it may."""
         name, arguments = name_of_call(call), arguments_of_call(call)
         tool = None if UNREADABLE in arguments else self.toolbox.find(name)
-        risk = None if tool is None else tool.risk(arguments)
-        if tool is None or risk is None:
+        if tool is None:
+            return None
+        if self.approvals.edits == "plan" and not tool.is_read_only:
+            return error_result(PLAN_ONLY)
+        risk = tool.risk(arguments)
+        if risk is None and self.approvals.edits == "ask" and (preview := tool.edit_preview(arguments)) is not None:
+            risk = Risk(activity.headline, ("this chat asks before edits (/mode)",), "edits", preview)
+        if risk is None:
             return None
         decision = await self.approvals.decide(name, risk)
         if decision.allowed:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from clew.app.agent_app import AgentApp, AgentAppOptions, open_agent_app
     from clew.app.dashboard_app import DashboardAppOptions, LocalDashboard, open_dashboard
     from clew.app.gateway_app import GatewayAppOptions, gateway_options, gateway_token, gateway_upstreams, open_gateway
-    from clew.app.models import check_model, configured_summary_model, target_of
+    from clew.app.models import ENDPOINT_STATE, check_model, configured_summary_model, settings_at, target_of
     from clew.errors import NoModel
 
 __all__ = [
     "DEFAULT_ENGINE",
+    "ENDPOINT_STATE",
     "ENGINE_KEY",
     "AgentApp",
     "AgentAppOptions",
@@ -42,6 +43,7 @@ __all__ = [
     "open_agent_app",
     "open_dashboard",
     "open_gateway",
+    "settings_at",
     "target_of",
 ]
 
@@ -52,6 +54,6 @@ __getattr__, __dir__ = lazy_names(
         ".agent_app": "AgentApp AgentAppOptions open_agent_app",
         ".dashboard_app": "DashboardAppOptions LocalDashboard open_dashboard",
         ".gateway_app": "GatewayAppOptions gateway_options gateway_token gateway_upstreams open_gateway",
-        ".models": "NoModel check_model configured_summary_model target_of",
+        ".models": "ENDPOINT_STATE NoModel check_model configured_summary_model settings_at target_of",
     },
 )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
-from clew.agent import Agent, AgentTool, ApprovalMode, Approvals, AskPerson, Toolbox
+from clew.agent import Agent, AgentTool, ApprovalMode, Approvals, AskPerson, EditMode, Toolbox
 from clew.agent.context_files import context_files, subfolder_context_files
 from clew.agent.files import FileTracker, Workspace
+from clew.agent.files.checkpoints import Checkpoints
 from clew.agent.files.pages import PAGE_CHARS
 from clew.agent.memory import Memory, MemorySnapshot
 from clew.agent.processes import BackgroundCommands
@@ -26,7 +28,7 @@ from clew.agent.tools.search_files import SearchFilesTool
 from clew.agent.tools.state import StateTool
 from clew.agent.tools.terminal import ProcessTool, TerminalTool
 from clew.app.engines import ENGINE_KEY, EngineChoice, engine_setup
-from clew.app.models import auxiliary_target, settings_for_model, target_of
+from clew.app.models import ENDPOINT_STATE, auxiliary_target, endpoint_of, settings_at, settings_for_model, target_of
 from clew.config import (
     LoadedConfig,
     ModelSettings,
@@ -39,14 +41,16 @@ from clew.config import (
     setting_named,
 )
 from clew.engines import ContextEngine, EngineSetup
-from clew.errors import InvalidArgument
+from clew.errors import ClewError, InvalidArgument
 from clew.events import Events, Notice
 from clew.providers import Provider, RetryPolicy
 from clew.store import NewSession, Store
 from clew.tokens import LearntLimits, window_of
 from clew.tooloutput import limits_for_window
-from clew.turn import ModelTarget, Runtime, RuntimeOptions, spill_folder
+from clew.turn import ModelTarget, Runtime, RuntimeOptions, spill_folder, window_for
 
+_WINDOW_SECONDS = 3.0
+"""How long a models endpoint may take: the chat waits for it at its start."""
 _NOTICE_SECONDS = 1.5
 """A shorter wait for the provider is not worth a notice."""
 
@@ -57,7 +61,7 @@ class AgentAppOptions:
 
     project: Path
     ask: AskPerson | None = None
-    """Asks a person before something dangerous; None where nobody is there."""
+    """Asks a person before something dangerous; None without a terminal."""
     approvals: ApprovalMode | None = None
     """Instead of what the config says."""
     events: Events | None = None
@@ -65,6 +69,8 @@ class AgentAppOptions:
     """Instead of the one that the config means."""
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
     """How often and how long the model's provider is waited for."""
+    keeps_model: bool = False
+    """The person named the model for this run: other sessions use it too."""
     has_tools: bool = True
     system: str | None = None
     """A system prompt of the person's own, instead of ours."""
@@ -94,8 +100,11 @@ class AgentApp:
         self.skills: tuple[Skill, ...]
         self.skills, self._skill_notices = find_skills(self.project, self.home)
         self._options = options
+        self._checkpoints = Checkpoints(self.home / "checkpoints")
         self._more_tools = more_tools
-        self.target = self._target_of(self.settings.model)
+        self._model = self.settings.model
+        """Of the model that answers now."""
+        self.target = self._target_of(self._model)
         self.runtime = Runtime(store, self.target, self._runtime_options(), options.events)
         self.agent = self._agent()
         auxiliary = self.runtime.options.auxiliary
@@ -110,19 +119,61 @@ class AgentApp:
     async def new_session(self, title: str | None = None) -> str:
         """A fresh session, with a system prompt that stays the same byte for byte."""
         new = NewSession(source="terminal", model=self.target.model, title=title, system=self.prompt())
-        return (await self.store.start_session(new)).id
+        session = (await self.store.start_session(new)).id
+        await self.remember_endpoint(session)
+        return session
+
+    async def remember_endpoint(self, session: str) -> None:
+        """Keep with a session which model answers in it and where, so that it continues there."""
+        await self.store.set_state(session, {ENDPOINT_STATE: endpoint_of(self._model)})
 
     async def use_model(self, session: str, name: str) -> ModelTarget:
         """Another model from the next turn on; for new sessions too."""
-        settings = replace(self.settings.model, name=name, context_length=None)
+        settings = replace(self._model, name=name, context_length=None)
         if self._options.provider is None and settings.base_url is None:
-            settings = settings_for_model(self.settings.model, name)
-        target = self._target_of(settings)
+            settings = settings_for_model(self._model, name)
+        return await self._use(session, settings)
+
+    async def use_model_of(self, session: str) -> str:
+        """Talk to the model of a session again, at its address; why not, where another one answers."""
+        own, kept = (await self.store.session(session)).model, (await self.store.state(session)).get(ENDPOINT_STATE)
+        if not own or (own == self.target.model and kept in (None, endpoint_of(self._model))):
+            return ""
+        if self._options.keeps_model:
+            return "this chat was started with a model of its own"
+        if kept is None and self._model.base_url is not None:
+            return "no provider of it is known: no address is kept with the session"
+        try:
+            await (self._use(session, settings_at(self._model, kept)) if kept else self.use_model(session, own))
+        except ClewError as problem:
+            return str(problem)
+        return ""
+
+    async def _use(self, session: str, settings: ModelSettings) -> ModelTarget:
+        target = await self._with_window(self._target_of(settings))
         self._targets.append(target)
         await (await self.runtime.conversation(session)).use_model(target)
-        self.target = self.runtime.target = target
+        self.target, self.runtime.target, self._model = target, target, settings
+        await self.remember_endpoint(session)
         await self._close_unused_providers()
         return target
+
+    async def ask_for_window(self) -> None:
+        """Ask the provider for the window of the model, where nothing else says it."""
+        asked = await self._with_window(self.target)
+        if asked is not self.target:
+            self._targets[self._targets.index(self.target)] = asked
+            self.target = self.runtime.target = asked
+
+    async def _with_window(self, target: ModelTarget) -> ModelTarget:
+        """The target with what its models endpoint lists, where the window is not known otherwise."""
+        if (await window_for(target, self.store, self.runtime.options.learnt)).source != "default":
+            return target
+        try:
+            async with asyncio.timeout(_WINDOW_SECONDS):
+                return replace(target, endpoint=await target.sender.models())
+        except (ClewError, TimeoutError):  # the first question fails with a better explanation
+            return target
 
     @property
     def targets(self) -> tuple[ModelTarget, ...]:
@@ -143,7 +194,7 @@ class AgentApp:
         """Another engine, written into the config; the conversation is loaded again with it. Notices of the config."""
         conversation = await self.runtime.conversation(session)
         if conversation.is_in_use:
-            raise InvalidArgument("a turn is running; the engine can be changed when it has ended")
+            raise InvalidArgument("a turn is running", remedy="the engine can be changed when it has ended")
         plugin = self.engines.catalog.find(name)
         # Tried before it is written down: an engine that cannot be made must not be waiting for the next start.
         self.engines.catalog.build(plugin, engine_setup(self.settings, conversation.window.tokens))
@@ -152,7 +203,7 @@ class AgentApp:
         config = read_config(self.environ)
         if config.settings.context.engine != plugin.name:
             raise InvalidArgument(
-                f"{ENGINE_KEY} is written, but {config.origin_of(ENGINE_KEY)} overrules {path}; unset that"
+                f"{ENGINE_KEY} is written, but {config.origin_of(ENGINE_KEY)} overrules {path}", remedy="unset that"
             )
         self.engines, self.engine_name = EngineChoice(config, self.environ), plugin.name
         await self.runtime.forget(session)
@@ -221,7 +272,9 @@ class AgentApp:
         options, settings = self._options, self.settings.agent
         mode: ApprovalMode = options.approvals or settings.approvals  # type: ignore[assignment]  # its choices
         tools = self._tools() if options.has_tools else []
-        return Agent(self.runtime, Toolbox(tools), Approvals(mode, options.ask), settings.max_rounds)
+        edits: EditMode = settings.edits  # type: ignore[assignment]  # its choices
+        approvals = Approvals(mode, options.ask, edits)
+        return Agent(self.runtime, Toolbox(tools), approvals, settings.max_rounds, self._checkpoints)
 
     def _tools(self) -> list[AgentTool]:
         allowed = [Path(it).expanduser() for it in (self.settings.agent.allowed_paths or "").split(":") if it]
@@ -230,7 +283,7 @@ class AgentApp:
         notes = [file.path for file in context_files(self.project, self.home)]
         workspace = Workspace(self.project, allowed, read_only_allowed=[spilled, *skills, *notes])
         sandbox = self._sandbox(allowed)
-        seen, background = FileTracker(), BackgroundCommands(sandbox=sandbox)
+        seen, background = FileTracker(self._checkpoints.record), BackgroundCommands(sandbox=sandbox)
         seconds = self.settings.agent.command_seconds
         tools: list[AgentTool] = [
             # What was read is never spilled, so a page has to fit.
@@ -307,4 +360,5 @@ async def open_agent_app(
             last.push_async_callback(tool.close)
         app = AgentApp(config, environ, store, options, tools)
         last.push_async_callback(app.close)
+        await app.ask_for_window()
         yield app

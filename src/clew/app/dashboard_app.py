@@ -54,8 +54,8 @@ from clew.tokens import LearntLimits, window_of
 from clew.turn import ModelTarget, Runtime, RuntimeOptions, ServingModel, spill_folder
 
 HYGIENE_SHARE = 0.85
-"""Of the window: on the gateway a conversation that fills so much of it is compacted before it goes on. Well above what
-an agent compacts at by itself, so that this is for those who do not."""
+"""Of the window: on the gateway a conversation that fills so much of it is compacted before the next call. Well above
+what an agent compacts at by itself, so that this is for those who do not."""
 SERVED_ACTIONS = frozenset(
     {
         "change_conversation",
@@ -103,7 +103,7 @@ class LocalDashboard:
 
     @property
     def link(self) -> str:
-        """Good once, and for nobody but whoever was given it."""
+        """Works once, for the person who was given it."""
         return link_with(self.address, self._sign_in.token)
 
 

@@ -11,16 +11,17 @@ from dataclasses import dataclass, field, replace
 
 from clew.app.dashboard_app import HYGIENE_SHARE, gateway_dashboard
 from clew.app.engines import EngineChoice
-from clew.app.hosting_app import open_hosting
 from clew.app.models import auxiliary_target
-from clew.config import LoadedConfig, Settings, UpstreamEntry, clew_home, learnt_limits_path
+from clew.config import LoadedConfig, ModelSettings, Settings, UpstreamEntry, clew_home, learnt_limits_path
 from clew.engines import ContextEngine, EngineSetup
 from clew.errors import InvalidArgument
 from clew.events import Events, Notice
 from clew.gateway import (
     HANDOFF_WRITERS,
+    HOLD_SECONDS,
     KINDS,
     PING_SECONDS,
+    CallerProvider,
     Callers,
     CallLimits,
     EventFeed,
@@ -30,6 +31,7 @@ from clew.gateway import (
     GatewayObserver,
     GatewayOptions,
     GatewayServer,
+    HostedConversations,
     HostingRoutes,
     Mode,
     Observers,
@@ -38,11 +40,14 @@ from clew.gateway import (
     asks_with_own_credential,
     aws_credential,
 )
-from clew.providers import preset_for
+from clew.providers import RetryPolicy, http_provider, preset_for
 from clew.store import Store
 from clew.tokens import LearntLimits
 from clew.turn import ModelTarget, Runtime, RuntimeOptions, spill_folder
 
+_GEMINI_HOST = "generativelanguage.googleapis.com"
+# The client decides whether a request that the upstream refused is repeated.
+_NO_RETRIES = RetryPolicy(retries=0)
 LEASE_SECONDS = 15.0
 """Of a compaction, and renewed while it runs: so long other processes wait for one that was killed in the middle."""
 
@@ -60,11 +65,13 @@ class GatewayAppOptions:
     observers: tuple[GatewayObserver, ...] = ()
     """Beside the metrics."""
     clock: Callable[[], float] = time.monotonic
-    """Seconds: tells how long a conversation has rested."""
+    """Seconds, to measure how long a conversation was idle."""
     adds_breakpoints: bool = False
     """For clients of Anthropic's wire that set none."""
     ping_seconds: float = PING_SECONDS
     """Between two signs of life on a stream that waits for a compaction."""
+    hold_seconds: float = HOLD_SECONDS
+    """How long the end of a reply waits at most until the reply is stored."""
     is_private: bool = False
     """For one program of this person: its own credential passes even where there are keys for others."""
 
@@ -140,19 +147,21 @@ async def open_gateway(
             callers,
             mode=options.mode,
             handoffs=next(writer for writer in HANDOFF_WRITERS if writer == settings.gateway.handoffs),
+            recall=settings.gateway.recall,
             target=target,
             on_begin=observers.began,
             on_exchange=on_exchange,
             clock=options.clock,
             adds_breakpoints=options.adds_breakpoints,
             ping_seconds=options.ping_seconds,
+            hold_seconds=options.hold_seconds,
         )
         hosted = await last.enter_async_context(
             open_hosting(config.settings, hosting_turn, store, callers, upstreams, runtime.events)
         )
         feed = EventFeed(store, runtime.events)
         hosting = HostingRoutes(hosted, callers, feed)
-        # A gateway for one program of this person has nobody who could sign in.
+        # A gateway for one program of this person needs no sign-in.
         pages = None if options.is_private else gateway_dashboard(config.settings, environ, hosted, callers, feed)
         yield await last.enter_async_context(
             GatewayServer(exchanges, callers, upstreams, options.listen, metrics, observers, hosting, pages)
@@ -172,7 +181,7 @@ def gateway_upstreams(config: LoadedConfig, environ: Mapping[str, str], given: S
         entries = [UpstreamEntry("model", main.base_url)]
     if not entries:
         raise InvalidArgument(
-            "there is no upstream; name the provider: clew serve --upstream https://api.openai.com/v1"
+            "there is no upstream", remedy="name the provider: clew serve --upstream https://api.openai.com/v1"
         )
     aws = aws_credential(environ)
     servers = []
@@ -193,7 +202,7 @@ def _given(text: str) -> UpstreamEntry:
     before, equals, url = text.partition("=") if "://" in text.partition("=")[2] else ("", "", text)
     names = tuple(name.strip() for name in before.split(",") if name.strip())
     if equals and not names:
-        raise InvalidArgument(f"the upstream {text!r} names nothing before the =; write wires or models there")
+        raise InvalidArgument(f"the upstream {text!r} names nothing before the =", remedy="write wires or models there")
     wires = tuple(name for name in names if name in KINDS)
     return UpstreamEntry("", url.strip(), wires, tuple(name for name in names if name not in KINDS))
 
@@ -221,3 +230,60 @@ def gateway_options(
     listed = (name.strip() for name in (chosen.names or "").split(","))
     named = frozenset(name for name in (*listed, *names) if name)
     return GatewayOptions(host, port, named, limits, token=token)
+
+
+# -- hosted conversations ----------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def open_hosting(
+    settings: Settings,
+    options: RuntimeOptions,
+    store: Store,
+    callers: Callers,
+    upstreams: Upstreams,
+    events: Events,
+) -> AsyncIterator[HostedConversations]:
+    """Hosted conversations; their turns have ended when the block is left.
+
+    `options` are those of the gateway's own runtime. Nobody but us folds a hosted conversation, so that this happens
+    where the config says, as for an agent, and not as late as for clients that fold by themselves.
+    """
+    targets = UpstreamTargets(settings, upstreams)
+    main = settings.model.name
+    async with AsyncExitStack() as last:
+        last.push_async_callback(targets.close)
+        runtime = Runtime(store, targets.of(main or "any-model"), replace(options, settings=settings), events)
+        last.push_async_callback(runtime.close)
+        hosted = HostedConversations(runtime, callers, targets.of, main)
+        last.push_async_callback(hosted.close)
+        yield hosted
+
+
+class UpstreamTargets:
+    """The models behind the upstreams, each on the wire that is spoken there."""
+
+    def __init__(self, settings: Settings, upstreams: Upstreams) -> None:
+        self._settings = settings
+        self._upstreams = upstreams
+        self._providers: dict[tuple[str, str], CallerProvider] = {}
+        """By address and wire."""
+
+    def of(self, model: str) -> ModelTarget:
+        main = self._settings.model
+        configured = main.context_length if model == main.name else None
+        upstream = self._upstreams.of_model(model)
+        provider = self._provider(main, model, upstream)
+        return ModelTarget(provider, model, upstream.address, configured, self._settings.agent.max_tokens)
+
+    def _provider(self, main: ModelSettings, model: str, upstream: UpstreamServer) -> CallerProvider:
+        base = f"{upstream.address}/v1beta/openai" if upstream.host == _GEMINI_HOST else upstream.base_url
+        preset = preset_for(main.provider, base, model)
+        known = (base, preset.wire)
+        if known not in self._providers:
+            self._providers[known] = CallerProvider(http_provider(preset, retry_policy=_NO_RETRIES), upstream.key)
+        return self._providers[known]
+
+    async def close(self) -> None:
+        for provider in self._providers.values():
+            await provider.close()

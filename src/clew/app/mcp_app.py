@@ -1,4 +1,4 @@
-"""The MCP server with its store, and the import of other programs' sessions that goes on beside it.
+"""The MCP server with its store, and the import of other programs' sessions that runs beside it.
 
 The import has a thread, an event loop and a connection to the store of its own, so that the server answers at once
 whatever there is to read. It ends with the server; what is missing then comes with the next start.
@@ -53,7 +53,7 @@ async def open_recall_server(environ: Mapping[str, str], options: McpAppOptions)
         from clew.integrations.mcp_server import RecallServer
         from clew.integrations.session_recall import SessionRecall
     except ImportError as error:
-        raise InvalidArgument(f"`clew mcp` needs the extra `mcp`: {install_command('mcp')}") from error
+        raise InvalidArgument("`clew mcp` needs the extra `mcp`", remedy=install_command("mcp")) from error
     usual = options.places is None
     places = [it.path for it in program_folders(environ)] if usual else list(options.places or ())
     importing = BackgroundImport(environ, options, places)
@@ -108,7 +108,7 @@ class BackgroundImport:
 
     def _run(self) -> None:
         if sys.platform.startswith("linux"):
-            # On Linux a thread has a priority of its own: whoever waits for an answer comes first.
+            # On Linux a thread has a priority of its own: answers have priority.
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY)
         try:

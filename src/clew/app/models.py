@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from clew.app.model_choice import LOCAL
 from clew.config import AuxiliaryModelSettings, ModelSettings, Settings
 from clew.errors import NoModel
 from clew.handoff import SummaryModel, summary_model
@@ -15,20 +16,22 @@ from clew.providers import LocalProvider, Provider, RetryPolicy, is_local_model,
 from clew.tokens import window_of
 from clew.turn import ModelTarget, summary_model_of
 
-NO_MODEL = (
-    "no model is chosen. Three ways to get one: on this machine: `clew models get smollm2`, then `clew chat --model "
+WAYS_TO_A_MODEL = (
+    "Three ways to get one: on this machine: `clew models get smollm2`, then `clew chat --model "
     "local`; with a key in the environment, ANTHROPIC_API_KEY for one: `clew chat --model claude-sonnet-4-5`; at an "
     "address: `clew chat --base-url http://127.0.0.1:8080/v1 --model NAME`. `clew models use NAME` remembers the choice"
 )
 
 
-LOCAL = "local"
+ENDPOINT_STATE = "chat.endpoint"
+"""The state of a session that holds its `endpoint_of`."""
+_ENDPOINT = ("name", "provider", "base_url", "api_key_env")
 
 
 def check_model(settings: ModelSettings) -> None:
     """Raise `NoModel`, with the ways to get one, where the settings name none."""
     if settings.name is None and settings.provider != LOCAL:
-        raise NoModel(NO_MODEL)
+        raise NoModel(WAYS_TO_A_MODEL)
 
 
 def target_of(
@@ -39,7 +42,7 @@ def target_of(
     max_tokens: int | None = None,
     retry_policy: RetryPolicy | None = None,
 ) -> ModelTarget:
-    """The main model at its provider; `provider` stands in for the one that the settings mean."""
+    """The main model at its provider; `provider` replaces the one of the settings."""
     check_model(settings)
     serving = provider or provider_for(settings, environ=environ, retry_policy=retry_policy)
     if isinstance(serving, LocalProvider):
@@ -55,8 +58,23 @@ def settings_for_model(former: ModelSettings, name: str) -> ModelSettings:
     return replace(other, api_key=None, api_key_env=None)
 
 
+def endpoint_of(settings: ModelSettings) -> dict[str, str | None]:
+    """Which model answers and where, without keys: kept with a session, so that it continues there."""
+    return {name: getattr(settings, name) for name in _ENDPOINT}
+
+
+def settings_at(former: ModelSettings, endpoint: Mapping[str, str | None]) -> ModelSettings:
+    """The settings for what `endpoint_of` returned. A literal key stays with the endpoint that it was given for."""
+    kept = {name: endpoint.get(name) for name in _ENDPOINT}
+    if kept == endpoint_of(former):
+        return former
+    is_same_place = all(kept[name] == getattr(former, name) for name in ("provider", "base_url"))
+    key = former.api_key if is_same_place else None
+    return ModelSettings(kept["name"], kept["provider"], kept["base_url"], key, kept["api_key_env"])
+
+
 def _serving(provider: str | None, base_url: str | None, name: str | None) -> str:
-    """Who serves a model; raises InvalidArgument where nobody is known to."""
+    """Who serves a model; raises InvalidArgument where no provider is known."""
     return LOCAL if is_local_model(provider, base_url, name) else preset_for(provider, base_url, name).name
 
 

@@ -58,7 +58,7 @@ def apply_cache_control(messages: Iterable[Any], ttl: str = "5m", native: bool =
     """
     chosen = checked_ttl(ttl)
     if not isinstance(taken, int) or taken < 0:
-        raise InvalidArgument(f"taken = {taken!r:.80} breakpoints is not a count; pass 0 or more")
+        raise InvalidArgument(f"taken = {taken!r:.80} breakpoints is not a count", remedy="pass 0 or more")
     marked = list(as_sequence(messages))
     back = _searched_from(marked)
     objects = _read_objects(marked, (*range(min(SEARCHED_FIRST, len(marked))), *range(back, len(marked))))
@@ -161,7 +161,8 @@ def checked_ttl(ttl: str) -> Ttl:
     """The TTL, if it is one that Anthropic has."""
     if ttl not in TTLS:
         raise InvalidArgument(
-            f"prompt_caching.cache_ttl = {ttl!r} is no cache lifetime; use '5m' (five minutes) or '1h' (one hour)"
+            f"prompt_caching.cache_ttl = {ttl!r} is no cache lifetime",
+            remedy="use '5m' (five minutes) or '1h' (one hour)",
         )
     return cast(Ttl, ttl)
 

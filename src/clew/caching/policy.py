@@ -140,7 +140,8 @@ class CachePolicy:
         """The line at start-up. Not `off` without markers: many providers cache by themselves, and report it."""
         if self.enabled:
             return f"prompt caching: on for {self.model} through {self.served_by}, TTL {self.ttl} ({self.why})"
-        return f"prompt caching: left to {self.served_by} for {self.model}, without markers ({self.why})"
+        sent = f"no markers are sent for {self.model} ({self.why})"
+        return f"prompt caching: whatever {self.served_by} caches by itself; {sent}"
 
 
 def caching_for(model: str, provider: str | None = None, base_url: str | None = None, ttl: str = "5m") -> CachePolicy:
@@ -214,7 +215,9 @@ def prompt_cache_key(conversation: str, *also: str) -> str:
     and is the same in every process; OpenAI refuses more than 64 chars.
     """
     if not conversation:
-        raise InvalidArgument("the conversation id of a prompt_cache_key is empty; pass the id of its first session")
+        raise InvalidArgument(
+            "the conversation id of a prompt_cache_key is empty", remedy="pass the id of its first session"
+        )
     # Each name with its length before it: ("ab", "c") and ("a", "bc") have different keys.
     names = [name.encode("utf-8", "surrogatepass") for name in (conversation, *also)]
     encoded = b"[%d:" % len(names) + b"".join(b"s%d:%b" % (len(name), name) for name in names)

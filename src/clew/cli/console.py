@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event, Thread
 from time import monotonic
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from clew.cli.views.text import printable_line
-from clew.errors import ClewError
+from clew.cli.text import printable, printable_line, wrap
+from clew.errors import ClewError, InvalidArgument
+
+if TYPE_CHECKING:
+    import asyncio
 
 MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 30, 120, 80
 _CODES = {
@@ -76,6 +80,28 @@ class Console:
     def notes(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.note(line)
+
+    def show(self, value: Any, as_json: bool, draw: Callable[[], None]) -> int:
+        """The result: as JSON where that was asked for, else drawn; returns the exit code of success."""
+        if as_json:
+            self.print_json(value)
+        else:
+            draw()
+        return 0
+
+    def print_all(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.print(line)
+
+    def say(self, text: str, *styles: str) -> None:
+        """A sentence of the result, on as many lines as it takes."""
+        self.print_all(self.style(line, *styles) for line in wrap(text, self.width))
+
+    def confirm(self, question: str) -> bool:
+        """Ask at the terminal; anything but yes is no."""
+        self.err.write(printable(question))
+        self.err.flush()
+        return self.read_line().strip().lower() in ("y", "yes")
 
     def error(self, line: str) -> None:
         """Why the command fails, on one line."""
@@ -150,6 +176,17 @@ def _has_colors(out: TextIO, environ: Mapping[str, str]) -> bool:
     return out.isatty() and environ.get("TERM") != "dumb"
 
 
+def check_written_file(name: str, option: str, example: str) -> None:
+    """Raise `InvalidArgument` where a page cannot be written to a file of that name."""
+    from pathlib import Path
+
+    path = Path(name)
+    if name == "-" or path.is_dir():
+        raise InvalidArgument(f"{option} {name}: a page goes to a file", remedy=f"name one, such as {example}")
+    if not path.parent.is_dir():
+        raise InvalidArgument(f"{path}: there is no folder {path.parent}", remedy="make it first, or name another file")
+
+
 @contextmanager
 def private_file(name: str) -> Iterator[TextIO]:
     """A file to write, which only its owner can read from then on: a conversation is in it."""
@@ -161,7 +198,33 @@ def private_file(name: str) -> Iterator[TextIO]:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as out:
             yield out
     except OSError as error:
-        raise ClewError(f"{name}: cannot be written: {error.strerror}. Name another file") from error
+        raise ClewError(f"{name}: cannot be written: {error.strerror}", remedy="name another file") from error
+
+
+def stop_signals() -> asyncio.Event:
+    """An event that SIGINT and SIGTERM set, in the running loop."""
+    import asyncio  # late, as all that `clew version` does not need
+
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Windows has no such handlers; Ctrl-C ends the program all the same.
+        with suppress(NotImplementedError):
+            loop.add_signal_handler(number, stopped.set)
+    return stopped
+
+
+@contextmanager
+def logged_warnings(stream: TextIO) -> Iterator[None]:
+    """Warnings that are logged go to a stream, until the end of the block."""
+    import logging  # late, as all that `clew version` does not need
+
+    handler = logging.StreamHandler(stream)
+    handler.setLevel(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 def _width(out: TextIO, environ: Mapping[str, str]) -> int:

@@ -1,101 +1,129 @@
-"""The entry point of every command: the table of commands, their arguments, exit codes, and errors.
+"""The entry point of every command: the table of commands, exit codes, and errors for people and programs.
 
-Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C. A command's module is imported only when it is asked
-for. Commands whose verb can be left out (`clew sessions` lists) get it put in before anything is parsed.
+Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C. The module of a command is imported when it is
+used. A program that asked for JSON gets its errors as JSON:
+`{"error": {"kind": ..., "message": ..., "remedy": ...}}`, with the same exit code.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
+import platform
+import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, TextIO, cast
+from typing import Any, TextIO
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class, shell_complete
 
 from clew import __version__
 from clew.cli.console import Console, console_for
-from clew.cli.failures import FAILED, INTERRUPTED, WRONG_USE, report_failure, wants_json
-from clew.cli.parser import CommandParser, parser_of, subcommands
-from clew.errors import ClewError
+from clew.cli.options import CliCommand, NounGroup, OneOf, command, json_option, sentence, wrong_use
+from clew.errors import ClewError, ConfigError, InvalidArgument, ProviderRefused
 
-HELP_FLAGS = ("-h", "--help")
-
-
-@dataclass(frozen=True, slots=True)
-class CliCommand:
-    """A command: its name, the module that has it, and one line for `clew --help`."""
-
-    name: str
-    module: str
-    about: str
-    default_verb: str | None = None
-    """What `clew NAME` alone does, of the verbs it has."""
-
-
-COMMANDS = (
-    CliCommand("init", "clew.cli.commands.init", "choose the model to talk to, and write it to the config"),
-    CliCommand("chat", "clew.cli.commands.chat", "talk to a model that can work in a project"),
-    CliCommand("serve", "clew.cli.commands.serve", "keep the conversations of any agent in the window, as a gateway"),
-    CliCommand("wrap", "clew.cli.commands.wrap", "run one program through a private gateway"),
-    CliCommand("mcp", "clew.cli.commands.mcp", "let Claude Code, Codex and others recall old sessions, over MCP"),
-    CliCommand("setup", "clew.cli.commands.setup", "make Hermes Agent use Clew's engine, in its own config"),
-    CliCommand("compress", "clew.cli.commands.compress", "fold a long conversation into a short one"),
-    CliCommand("context", "clew.cli.commands.context", "show what fills the window of a conversation"),
-    CliCommand("sessions", "clew.cli.commands.sessions", "list, show, rename, undo and delete stored sessions", "list"),
-    CliCommand("search", "clew.cli.commands.search", "search all stored messages"),
-    CliCommand("open", "clew.cli.commands.open", "read messages by their numbers, word for word"),
-    CliCommand("usage", "clew.cli.commands.usage", "tokens and cost of every call"),
-    CliCommand("insights", "clew.cli.commands.insights", "tokens and cost over time, as tables and charts"),
-    CliCommand("dashboard", "clew.cli.commands.dashboard", "show sessions and cost in a browser, live"),
-    CliCommand("export", "clew.cli.commands.export", "write a conversation to a file, for other programs"),
-    CliCommand("doctor", "clew.cli.commands.doctor", "check the database, and repair it"),
-    CliCommand(
-        "import",
-        "clew.cli.commands.import_",
-        "import sessions of Claude Code, Codex, Gemini CLI, opencode, Hermes and pi",
-    ),
-    CliCommand("config", "clew.cli.commands.config", "show, set and check settings", "show"),
-    CliCommand(
-        "models", "clew.cli.commands.models", "list models, fetch one to run on this machine, choose one", "list"
-    ),
-    CliCommand("keys", "clew.cli.commands.keys", "make, list and revoke keys for the gateway's callers", "list"),
-    CliCommand("plugins", "clew.cli.commands.plugins", "list, describe and choose context engines", "list"),
-    CliCommand("completion", "clew.cli.commands.completion", "print the completion script of a shell"),
-    CliCommand("help", "clew.cli.commands.help", "explain a command"),
-    CliCommand("version", "clew.cli.commands.version", "print the version"),
-)
-
+FAILED = 1
+WRONG_USE = 2
+INTERRUPTED = 130
+COMPLETE = "_CLEW_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
+COMMAND_LINE_SOURCES = ("--set", "config set", "config show")
+"""What a `ConfigError` names as its source where the command line is wrong, not the file."""
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "init": ("init", "choose the model to talk to, and write it to the config"),
+    "chat": ("chat", "talk to a model that can work in a project"),
+    "serve": ("serve", "keep the conversations of any agent in the window, as a gateway"),
+    "wrap": ("wrap", "run one program through a private gateway"),
+    "mcp": ("mcp", "let Claude Code, Codex and others recall old sessions, over MCP"),
+    "setup": ("setup", "let Claude Code, opencode, pi, OpenClaw or Hermes compact with Clew"),
+    "compress": ("compress", "fold a long conversation into a short one"),
+    "audit": ("audit", "show what compactions in session files dropped, and what they cost"),
+    "context": ("context", "show what fills the window of a conversation"),
+    "sessions": ("sessions", "list, show, rename, undo and delete stored sessions"),
+    "search": ("search", "search all stored messages"),
+    "open": ("search", "read messages by their numbers, word for word"),
+    "usage": ("usage", "tokens and cost of every call"),
+    "insights": ("usage", "tokens and cost over time, as tables and charts"),
+    "dashboard": ("dashboard", "show sessions and cost in a browser, live"),
+    "export": ("export", "write a conversation to a file, for other programs"),
+    "doctor": ("doctor", "check the database, and repair it"),
+    "import": ("imports", "import sessions of Claude Code, Codex, Gemini CLI, opencode, Hermes and pi"),
+    "config": ("config", "show, set and check settings"),
+    "models": ("models", "list models, fetch one to run on this machine, choose one"),
+    "keys": ("keys", "make, list and revoke keys for the gateway's callers"),
+    "plugins": ("plugins", "list, describe and choose context engines"),
+    "completion": ("entry", "print the completion script of a shell"),
+    "help": ("entry", "explain a command"),
+    "version": ("entry", "print the version"),
+}
+"""Each command: its module in `clew.cli`, which has it as `<name>_command`, and one line about it."""
 DESCRIPTION = """\
 Clew keeps a long conversation inside a model's context window, at the lowest
 cost, without losing a word."""
-
 EPILOG = """\
 first steps:
-  clew init                              choose a model; clew chat asks for one, too
+  clew init                              choose a model (clew chat asks too)
   clew chat                              talk to a model; clew chat -p "..." asks once
   clew compress session.jsonl            a long conversation, folded into a short one
   clew serve --upstream URL              any agent, by changing its base URL
   clew wrap -- codex                     one program, without changing its config
   clew context session.jsonl             any agent's session file; - is stdin
   clew context session.jsonl --model gpt-5 --top 20
-  clew sessions list                     what is kept; clew search finds words in it
+  clew sessions list                     stored conversations; clew search finds words
   clew config show                       every setting, and where it comes from
 
 Settings are read from ~/.clew/config.yaml (CLEW_HOME moves the folder), then
 from the environment (CLEW_COMPRESSION_THRESHOLD is compression.threshold), then
-from --set key=value; the last one counts. Results go to stdout, notices to
+from --set key=value; the last one wins. Results go to stdout, notices to
 stderr. Exit status: 0 done, 1 failed, 2 wrong use. `clew help COMMAND` says more.
 """
 
+SHELLS = ("bash", "zsh", "fish")
+COMPLETION_HELP = """\
+where the script goes:
+  bash   eval "$(clew completion bash)"                     in ~/.bashrc
+  zsh    source <(clew completion zsh)                      in ~/.zshrc, behind compinit
+  fish   clew completion fish > ~/.config/fish/completions/clew.fish
 
-class CommandModule(Protocol):
-    """What the module of a command has."""
+It completes commands, options, settings, files, and the sessions that are kept.
+"""
+HELP_HELP = """\
+examples:
+  clew help
+  clew help compress
+  clew help sessions show
+"""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
-    def run(self, arguments: argparse.Namespace, console: Console) -> int: ...
+class CommandTable(NounGroup):
+    """The commands, each imported when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, about = COMMANDS[cmd_name]
+        made: click.Command = getattr(import_module(f"clew.cli.{module}"), f"{cmd_name}_command")
+        default = made.default_verb if isinstance(made, NounGroup) else ""
+        alone = f" `clew {cmd_name}` alone is `clew {cmd_name} {default}`." if default else ""
+        made.name, made.short_help, made.help = cmd_name, about, sentence(about) + alone
+        return made
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        found = [CompletionItem(name, help=each[1]) for name, each in COMMANDS.items() if name.startswith(incomplete)]
+        return found or CliCommand.shell_complete(self, ctx, incomplete)
+
+
+cli = CommandTable("clew", help=DESCRIPTION, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+click.version_option(__version__, prog_name="clew", message="clew %(version)s")(cli)
 
 
 def main(
@@ -106,20 +134,23 @@ def main(
     own = os.environ if environ is None else environ
     console = console_for(sys.stdout, sys.stderr, own, sys.stdin if stdin is None else stdin)
     try:
+        if instruction := own.get(COMPLETE):
+            return shell_complete(cli, {"obj": console}, "clew", COMPLETE, instruction)
         code = _run(words, console)
         console.out.flush()
+    except click.exceptions.Exit as exit_:  # the help or the version was printed
+        return exit_.exit_code
+    except click.UsageError as error:
+        return report_failure(wrong_use(error), console, as_json=wants_json(words))
     except ClewError as error:
         return report_failure(error, console, as_json=wants_json(words))
-    except SystemExit as exit_:  # argparse has printed the help or the version
-        return exit_.code if isinstance(exit_.code, int) else WRONG_USE
     except BrokenPipeError:
         _silence(console)
         return FAILED
     except OSError as error:  # of our own output, such as a full disk; the rooms below translate theirs
         _silence(console)
-        console.error(
-            f"{error.filename or 'standard output'}: {error.strerror or error}; make room, or write elsewhere"
-        )
+        where = error.filename or "standard output"
+        console.error(f"{where}: {error.strerror or error}; make room, or write elsewhere")
         return FAILED
     except KeyboardInterrupt:
         console.error("stopped")
@@ -127,71 +158,59 @@ def main(
     return code
 
 
-def _run(words: Sequence[str], console: Console) -> int:
-    chosen = _command_in(words)
-    module = _module_of(chosen) if chosen else None
-    parser = _parser({} if chosen is None or module is None else {chosen: module})
+def _run(words: list[str], console: Console) -> int:
     if not words:
-        parser.print_help(console.err)
+        click.echo(cli.make_context("clew", [], obj=console, resilient_parsing=True).get_help(), err=True)
         return WRONG_USE
-    arguments, unknown = parser.parse_known_args(_with_verb(words, chosen))
-    if unknown:
-        leaf = parser_of(parser, (arguments.noun, getattr(arguments, "verb", None)))
-        cast(CommandParser, leaf).refuse_unknown(unknown)
-    if module is None:
-        parser.error("a command is missing")
-    return module.run(arguments, console)
+    with cli.make_context("clew", words.copy(), obj=console) as context:
+        code: int = cli.invoke(context)
+    return code
 
 
-def explain(names: Sequence[str], console: Console) -> None:
-    """Print the help of a command, or of all of them."""
-    chosen = next((command for command in COMMANDS if names and command.name == names[0]), None)
-    parser: argparse.ArgumentParser = _parser({chosen: _module_of(chosen)} if chosen else {})
-    for name in names:
-        below = subcommands(parser)
-        if name not in below:
-            cast(CommandParser, parser).refuse_command(name)
-        parser = below[name]
-    parser.print_help(console.out)
+# -- failures ----------------------------------------------------------------------------------------------------------
 
 
-def full_parser() -> CommandParser:
-    """The parser with the arguments of every command, for completion and man pages."""
-    return _parser({command: _module_of(command) for command in COMMANDS})
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether JSON was asked for, though the words could not be parsed."""
+    options = words[: words.index("--")] if "--" in words else words
+    return "--json" in options
 
 
-def _module_of(command: CliCommand) -> CommandModule:
-    return cast(CommandModule, import_module(command.module))
+def exit_code(error: ClewError) -> int:
+    """2 where the command line is wrong, 1 for everything else."""
+    is_wrong_use = isinstance(error, InvalidArgument) or (
+        isinstance(error, ConfigError) and error.source in COMMAND_LINE_SOURCES
+    )
+    return WRONG_USE if is_wrong_use else FAILED
 
 
-def _command_in(words: Sequence[str]) -> CliCommand | None:
-    first = next((word for word in words if not word.startswith("-")), None)
-    return next((command for command in COMMANDS if command.name == first), None)
+def report_failure(error: ClewError, console: Console, *, as_json: bool) -> int:
+    """Print why the command fails; returns the exit code."""
+    told = failure_json(error)
+    if as_json:
+        console.clear_progress()
+        console.print_json(told)
+    else:
+        console.error(told["error"]["message"])
+    return exit_code(error)
 
 
-def _with_verb(words: Sequence[str], chosen: CliCommand | None) -> list[str]:
-    """The words, with the verb that is meant where none is given: `clew sessions --json` lists."""
-    if chosen is None or chosen.default_verb is None:
-        return list(words)
-    behind = words.index(chosen.name) + 1
-    has_verb = behind < len(words) and (not words[behind].startswith("-") or words[behind] in HELP_FLAGS)
-    return list(words) if has_verb else [*words[:behind], chosen.default_verb, *words[behind:]]
+def failure_json(error: ClewError) -> dict[str, Any]:
+    """The error for programs; a provider's refusal in words that say what to do."""
+    if isinstance(error, ProviderRefused):
+        from clew.providers import explain_refusal
+
+        explained = explain_refusal(error)
+        return {"error": {"kind": error.fault.kind, "message": str(explained), "remedy": explained.remedy}}
+    return {"error": {"kind": error_kind(error), "message": str(error), "remedy": error.remedy}}
 
 
-def _parser(modules: Mapping[CliCommand, CommandModule]) -> CommandParser:
-    """The parser of everything, with the arguments of these commands only."""
-    parser = CommandParser("clew", description=DESCRIPTION, epilog=EPILOG)
-    parser.add_argument("--version", action="version", version=f"clew {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="noun")
-    for each in COMMANDS:
-        sentence = f"{each.about[0].upper()}{each.about[1:]}."
-        if each.default_verb:
-            sentence += f" `clew {each.name}` alone is `clew {each.name} {each.default_verb}`."
-        command = commands.add_parser(each.name, help=each.about, description=sentence)
-        command.default_verb = each.default_verb
-        if each in modules:
-            modules[each].add_arguments(command)
-    return parser
+def error_kind(error: ClewError) -> str:
+    """`wrong_use`, or the name of the error: no_model, unknown_session, ..."""
+    if exit_code(error) == WRONG_USE:
+        return "wrong_use"
+    name = type(error).__name__
+    return "failed" if name == "ClewError" else _CAPITAL.sub("_", name.removesuffix("Error")).lower()
 
 
 def _silence(console: Console) -> None:
@@ -202,3 +221,74 @@ def _silence(console: Console) -> None:
         os.close(quiet)
     except (OSError, ValueError):
         return
+
+
+# -- completion, help and version --------------------------------------------------------------------------------------
+
+
+@command(COMPLETION_HELP)
+@click.argument("shell", metavar="SHELL", type=OneOf(SHELLS))
+@json_option
+def completion_command(console: Console, shell: str, as_json: bool) -> int:
+    made = get_completion_class(shell)
+    assert made is not None, f"click has no completion for {shell}"
+    script = made(cli, {}, "clew", COMPLETE).source()
+    if as_json:
+        console.print_json({"shell": shell, "script": script})
+    else:
+        console.out.write(script)
+    return 0
+
+
+def _complete_commands(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    _, found = _find(list(ctx.params.get("commands") or ()), ctx.find_root())
+    return found.shell_complete(ctx.find_root(), incomplete) if isinstance(found, click.Group) else []
+
+
+@command(HELP_HELP)
+@click.argument("commands", metavar="COMMAND", nargs=-1, shell_complete=_complete_commands)
+@json_option
+@click.pass_context
+def help_command(context: click.Context, console: Console, commands: tuple[str, ...], as_json: bool) -> int:
+    found_context, found = _find(list(commands), context.find_root())
+    text = found.get_help(found_context)
+    if as_json:
+        console.print_json({"command": found_context.command_path, "help": text})
+    else:
+        click.echo(text)
+    return 0
+
+
+def _find(names: list[str], context: click.Context) -> tuple[click.Context, click.Command]:
+    """The command that these names lead to, and a context in which it is named so."""
+    found = context.command
+    for name in names:
+        if not isinstance(found, click.Group):
+            break
+        _, below, _ = found.resolve_command(context, [name])
+        if below is None:
+            break
+        context, found = click.Context(below, info_name=name, parent=context), below
+    return context, found
+
+
+@command()
+@json_option
+def version_command(console: Console, as_json: bool) -> int:
+    if not as_json:
+        console.print(f"clew {__version__}")
+        return 0
+    from clew.install import EXTRAS, has_extra, source_folder
+
+    folder = source_folder()
+    console.print_json(
+        {
+            "version": __version__,
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            "system": f"{platform.system()} {platform.machine()}",
+            "installed_from": None if folder is None else str(folder),
+            "extras": {name: has_extra(name) for name in EXTRAS},
+        }
+    )
+    return 0

@@ -29,11 +29,10 @@ from clew.errors import ConfigProblem, InvalidConfig
 from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from clew.config.entries import McpServer, UpstreamEntry, resolved
     from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file, store_place
     from clew.config.keys import KeyPlace, StoredKeys, has_keyring, key_for
     from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
-    from clew.config.mcp_servers import McpServer, resolved
-    from clew.config.upstreams import UpstreamEntry
     from clew.config.yaml_file import set_in_file, unset_in_file
 
 __all__ = [
@@ -83,11 +82,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        ".entries": "McpServer UpstreamEntry resolved",
         ".home": "clew_home config_path learnt_limits_path path_exists replace_file store_place",
         ".keys": "KeyPlace StoredKeys has_keyring key_for",
         ".load": "LoadedConfig SettingOrigin load_config read_config setting_named value_from",
-        ".mcp_servers": "McpServer resolved",
-        ".upstreams": "UpstreamEntry",
         ".yaml_file": "set_in_file unset_in_file",
     },
 )

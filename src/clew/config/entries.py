@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from clew.config.declare import nearest, shown_value
-from clew.errors import ConfigProblem
+from clew.config.declare import URL, VARIABLE, nearest, shown_value
+from clew.errors import ConfigProblem, InvalidArgument
 
 if TYPE_CHECKING:
     import yaml
@@ -84,3 +85,103 @@ def _problems(name: str, entry: object, source: str, key: str, fields: EntryFiel
         elif not checked[0](value):
             shown = shown_value(value, field_name in _SECRET)
             yield ConfigProblem(source, f"{key}.{field_name}", shown, f"expects {checked[1]}")
+
+
+# -- MCP servers: programs to start, or addresses to talk to -----------------------------------------------------------
+
+MCP_KEY = "mcp.servers"
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """One server; either `command` or `url` is set."""
+
+    name: str
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Beside a few harmless variables; `${NAME}` is replaced by the environment's value."""
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    trust: bool = False
+    """Its tools run without asking."""
+    seconds: int = 60
+    """How long a call may take."""
+    enabled: bool = True
+
+
+def resolved(texts: Mapping[str, str], server: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The texts with what the environment holds for each `${NAME}`. Raises InvalidArgument where it holds nothing."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in environ:
+            raise InvalidArgument(f"{MCP_KEY}.{server} needs the environment variable {match[1]}, which is not set")
+        return environ[match[1]]
+
+    return {name: _REFERENCE.sub(value, text) for name, text in texts.items()}
+
+
+def servers_in(tree: yaml.MappingNode, path: Path) -> tuple[list[McpServer], list[ConfigProblem]]:
+    """The servers of a config file, and what is wrong with the others."""
+    found, problems = named_entries(tree, path, MCP_KEY, _SERVER_FIELDS, _missing_in_server)
+    return [McpServer(name, **entry) for name, entry in found.items()], problems
+
+
+def _missing_in_server(entry: Mapping[str, Any]) -> str:
+    is_one = ("command" in entry) != ("url" in entry)
+    return "" if is_one else "expects either command, a program, or url, an address"
+
+
+def _is_named_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str) for pair in value.items() for each in pair)
+
+
+_SERVER_FIELDS: EntryFields = {
+    "command": (is_text, "the program to start"),
+    "args": (is_texts, "a list of texts"),
+    "env": (_is_named_texts, "names with texts; put numbers in quotes"),
+    "url": (lambda value: isinstance(value, str) and URL.pattern.fullmatch(value) is not None, URL.words),
+    "headers": (_is_named_texts, "names with texts"),
+    "trust": (lambda value: isinstance(value, bool), "true or false"),
+    "seconds": (lambda value: type(value) is int and 1 <= value <= 3_600, "a whole number from 1 to 3,600"),
+    "enabled": (lambda value: isinstance(value, bool), "true or false"),
+}
+
+
+# -- upstreams of the gateway, in the order they are asked -------------------------------------------------------------
+
+UPSTREAMS_KEY = "gateway.upstreams"
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamEntry:
+    """One upstream, and which requests go there."""
+
+    name: str
+    url: str
+    wires: tuple[str, ...] = ()
+    """Names of wires; empty: those that are known to be at the address, or all."""
+    models: tuple[str, ...] = ()
+    """Names of models, with `*` for any letters; empty: all."""
+    api_key_env: str | None = None
+    """The variable with the credential for callers with a key of Clew; None: the provider's usual one."""
+
+
+_UPSTREAM_FIELDS: EntryFields = {
+    "url": (lambda value: isinstance(value, str) and URL.pattern.fullmatch(value) is not None, URL.words),
+    "wires": (is_texts, "a list of wires, as [messages]"),
+    "models": (is_texts, 'a list of models, as ["claude-*"]'),
+    "api_key_env": (
+        lambda value: isinstance(value, str) and VARIABLE.pattern.fullmatch(value) is not None,
+        VARIABLE.words,
+    ),
+}
+
+
+def upstreams_in(tree: yaml.MappingNode, path: Path) -> tuple[list[UpstreamEntry], list[ConfigProblem]]:
+    """The upstreams of a config file, and what is wrong with the others."""
+    found, problems = named_entries(
+        tree, path, UPSTREAMS_KEY, _UPSTREAM_FIELDS, lambda entry: "" if "url" in entry else "expects url, an address"
+    )
+    return [UpstreamEntry(name, **entry) for name, entry in found.items()], problems

@@ -12,7 +12,7 @@ from pathlib import Path
 from clew.config.declare import invalid_file
 from clew.errors import ConfigProblem, InvalidConfig
 
-MAX_BYTES = 1_000_000
+MAX_BYTES = 100_000
 DATABASE_NAME = "state.db"
 _SERVER = re.compile(r"postgres(?:ql)?://")
 _SQLITE = "sqlite://"
@@ -54,7 +54,7 @@ def read_text(path: Path) -> str | None:
         ) from error
     if len(raw) > MAX_BYTES:
         raise invalid_file(
-            path, None, "is larger than 1 MB", "a config file holds settings only; is it the right file?"
+            path, None, "is larger than 100 KB", "a config file holds settings only; is it the right file?"
         )
     try:
         return raw.decode("utf-8")

@@ -1,6 +1,6 @@
 """API keys that a person stored: in the keyring of the system, or in a file that only they can read.
 
-`keys.json` in the Clew home has one entry for each environment variable that a key stands in for: where the key is, and
+`keys.json` in the Clew home has one entry for each environment variable that a key replaces: where the key is, and
 the key itself where that is the file. What the environment holds always wins.
 """
 
@@ -21,7 +21,7 @@ _SERVICE = "clew"
 
 
 class StoredKeys:
-    """The keys under a Clew home, by the environment variables they stand in for."""
+    """The keys under a Clew home, by the environment variables they replace."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / KEYS_FILE
@@ -43,7 +43,7 @@ class StoredKeys:
     def put(self, variable: str, key: str, place: KeyPlace) -> None:
         """Store a key, in place of one that was stored before."""
         if not key.strip() or not key.isprintable():
-            raise InvalidArgument("the key is empty or holds characters that no key has; paste it again")
+            raise InvalidArgument("the key is empty or holds characters that no key has", remedy="paste it again")
         before = self._entries()
         if place == "keyring":
             _ask_keyring("set_password", _SERVICE, variable, key)
@@ -76,7 +76,7 @@ class StoredKeys:
         except (ValueError, TypeError, AttributeError, RecursionError):
             is_right = False
         if not is_right:
-            raise ClewError(f"{self.path}: is not a list of keys; remove the file, and store the keys again")
+            raise ClewError(f"{self.path}: is not a list of keys", remedy="remove the file, and store the keys again")
         return entries
 
     def _write(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
@@ -108,12 +108,13 @@ def _ask_keyring(action: str, *arguments: str) -> Any:
         import keyring  # late: it looks for every backend there is
         from keyring.errors import KeyringError, PasswordDeleteError
     except ImportError as error:
-        raise InvalidArgument(f"the keyring needs the extra `keyring`; {install_command('keyring')}") from error
+        raise InvalidArgument("the keyring needs the extra `keyring`", remedy=install_command("keyring")) from error
     try:
         return getattr(keyring, action)(*arguments)
     except PasswordDeleteError:
-        return None  # somebody removed it by other means
+        return None  # it was removed by other means
     except KeyringError as error:
         raise ClewError(
-            f"the keyring of this system does not answer: {error}; unlock it, or keep the key in the environment"
+            f"the keyring of this system does not answer: {error}",
+            remedy="unlock it, or keep the key in the environment",
         ) from error

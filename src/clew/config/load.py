@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_type_hints
 
 from clew.config.declare import Setting, SettingValue, is_secret_key, nearest, shown_value
+from clew.config.entries import MCP_KEY, UPSTREAMS_KEY, McpServer, UpstreamEntry, servers_in, upstreams_in
 from clew.config.home import config_path, read_text
-from clew.config.mcp_servers import MCP_KEY, McpServer, servers_in
 from clew.config.settings import MOVED_SETTINGS, Settings, declared_settings
-from clew.config.upstreams import UPSTREAMS_KEY, UpstreamEntry, upstreams_in
 from clew.errors import ConfigProblem, InvalidConfig
 
 SettingOriginKind: TypeAlias = Literal["default", "file", "env", "flag"]

@@ -130,7 +130,7 @@ class PromptCachingSettings:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutputSettings:
-    """How much of a tool's output enters the context; the rest lies in private files."""
+    """How much of a tool's output enters the context; the rest is in private files."""
 
     max_result_chars: int = setting(100_000, "One result longer than this is written to a file", low=1_000)
     max_turn_chars: int = setting(
@@ -147,6 +147,11 @@ class AgentSettings:
 
     approvals: str = setting(
         "ask", "Before something dangerous: ask a person, allow it, or deny it", choices=("ask", "allow", "deny")
+    )
+    edits: str = setting(
+        "allow",
+        "Edits of files: allow them, ask before each, or plan (only reading until you approve)",
+        choices=("allow", "ask", "plan"),
     )
     max_rounds: int = setting(200, "Calls of the model for one question, at most", low=1)
     command_seconds: int = setting(120, "A command is ended after so many seconds, unless it asked for more", low=1)
@@ -203,6 +208,9 @@ class GatewaySettings:
         "Who writes handoffs: the model that the caller talks to, asked behind its own request with its own credential "
         "and at its own cost, or Clew without a model",
         choices=("model", "built-in"),
+    )
+    recall: bool = setting(
+        True, "Offer the models of folded conversations two tools that search and open what was folded; on or off"
     )
     otel: bool = setting(False, "Send spans to where the variables of OpenTelemetry say; needs the extra otel")
 

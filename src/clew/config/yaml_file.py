@@ -25,6 +25,30 @@ from clew.errors import ConfigProblem, InvalidConfig
 MAX_DEPTH = 12
 
 
+class _NotPlain(Exception):  # noqa: N818 (never leaves this module)
+    def __init__(self, line: int, problem: str, remedy: str) -> None:
+        super().__init__(problem)
+        self.line, self.problem, self.remedy = line, problem, remedy
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Refuses aliases, which can multiply, and deep nesting; settings need neither."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            raise _NotPlain(line, f"alias *{event.anchor}", "write the value out")
+        if self._depth > MAX_DEPTH or (self._depth == MAX_DEPTH and isinstance(event, yaml.CollectionStartEvent)):
+            raise _NotPlain(line, f"more than {MAX_DEPTH} levels deep", "settings need three")
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
 @dataclass(frozen=True, slots=True)
 class YamlLeaf:
     """One key of the file with its value; `remedy` says what to do where the key is not valid."""
@@ -38,8 +62,9 @@ class YamlLeaf:
 def parse_yaml(text: str, path: Path) -> yaml.MappingNode | None:
     """The text as a tree; None where it has only comments."""
     try:
-        _refuse_aliases_and_depth(text, path)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_PlainLoader)
+    except _NotPlain as refused:
+        raise invalid_file(path, refused.line, refused.problem, refused.remedy) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise invalid_file(path, mark.line + 1 if mark else None, _problem_of(error), _remedy_for(error)) from error
@@ -76,29 +101,17 @@ def leaves_of(node: yaml.MappingNode, prefix: str = "") -> Iterator[YamlLeaf]:
 
 
 def value_of(node: yaml.Node) -> object:
-    """The value of a node: of a scalar its value, otherwise an empty dict or list."""
+    """The value of a scalar or of a list; for a group of keys an empty dict."""
     if isinstance(node, yaml.MappingNode):
         return {}
     if isinstance(node, yaml.SequenceNode):
-        return []
+        return [value_of(each) for each in node.value]
     try:
         value: Any = yaml.constructor.SafeConstructor().construct_object(node)
     except (ValueError, OverflowError, yaml.YAMLError):
         # 2026-13-45 has the form of a date, and a 5,000-digit number that of an int: both are only text.
         return node.value
     return str(node.value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _refuse_aliases_and_depth(text: str, path: Path) -> None:
-    """Refuse aliases, which can multiply, and deep nesting; settings need neither."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 1 if event.start_mark else None
-        if isinstance(event, yaml.AliasEvent):
-            raise invalid_file(path, line, f"alias *{event.anchor}", "write the value out")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise invalid_file(path, line, f"more than {MAX_DEPTH} levels deep", "settings need three")
 
 
 def _is_null(node: yaml.Node) -> bool:
@@ -121,11 +134,11 @@ def _remedy_for(error: yaml.MarkedYAMLError) -> str:
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*|[0-9]+[a-z]")
 
 
-def with_key(text: str, path: Path, key: str, value: SettingValue) -> str:
+def with_key(text: str, path: Path, key: str, value: SettingValue | list[Any]) -> str:
     """The text with the key set to the value, added where it is missing."""
     expected = {name: old for name, old in _values_by_key(text, path).items() if not _same_branch(name, key)}
     expected[key] = value
-    return _verified(lambda: _with_key(text, path, key.split("."), yaml_scalar(value)), expected, path, key)
+    return _verified(lambda: _with_key(text, path, key.split("."), yaml_text(value)), expected, path, key)
 
 
 def without_key(text: str, path: Path, key: str) -> str:
@@ -139,73 +152,27 @@ def without_key(text: str, path: Path, key: str) -> str:
 
 def with_list_item(text: str, path: Path, key: str, item: str) -> str:
     """The text with the item in the list of the key, at its end; the list is made where it is missing."""
-    node = _node_at(parse_yaml(text, path), key, path)
-    listed = _items_of(node, path, key)
-    if item in listed:
-        return text
-    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
-        line = " " * node.start_mark.column + f"- {yaml_scalar(item)}"
-        edited = _with_lines(text, _end(node), [line])
-    elif isinstance(node, yaml.SequenceNode) and node.value:
-        after = _end(node.value[-1])
-        edited = f"{text[:after]}, {yaml_scalar(item)}{text[after:]}"
-    else:
-        edited = _with_key(text, path, key.split("."), f"[{yaml_scalar(item)}]")
-    return _verified_list(text, edited, path, key, [*listed, item])
+    listed = _list_at(text, path, key)
+    return text if item in listed else with_key(text, path, key, [*listed, item])
 
 
 def without_list_item(text: str, path: Path, key: str, item: str) -> str:
     """The text without the item in the list of the key; the same text where it is not there."""
-    node = _node_at(parse_yaml(text, path), key, path)
-    listed = _items_of(node, path, key)
-    if item not in listed or not isinstance(node, yaml.SequenceNode):
-        return text
-    found = node.value[listed.index(item)]
-    start, end = found.start_mark.index, _end(found)
-    if node.flow_style:
-        edited = _without_span_and_comma(text, start, end)
-    elif len(listed) == 1:
-        edited = _with_key(text, path, key.split("."), "[]")
-    else:
-        edited = text[: text.rfind("\n", 0, start) + 1] + text[_line_end(text, end) :]
-    return _verified_list(text, edited, path, key, [each for each in listed if each != item])
+    listed = _list_at(text, path, key)
+    return with_key(text, path, key, [each for each in listed if each != item]) if item in listed else text
 
 
-def _node_at(tree: yaml.Node | None, key: str, path: Path) -> yaml.Node | None:
-    node = tree
-    for name in key.split("."):
-        found = _entry(node, name, path) if isinstance(node, yaml.MappingNode) else None
-        node = found[1] if found else None
-    return node
+def _list_at(text: str, path: Path, key: str) -> list[Any]:
+    value = _values_by_key(text, path).get(key)
+    if value is None or isinstance(value, list):
+        return value or []
+    raise InvalidConfig([ConfigProblem(str(path), key, f"{value!r} is no list", "write it as a list")])
 
 
-def _items_of(node: yaml.Node | None, path: Path, key: str) -> list[object]:
-    if node is None or _is_null(node):
-        return []
-    if not isinstance(node, yaml.SequenceNode):
-        raise InvalidConfig([ConfigProblem(str(path), key, f"{value_of(node)!r} is no list", "write it as a list")])
-    return [value_of(each) for each in node.value]
-
-
-def _verified_list(before: str, edited: str, path: Path, key: str, items: Sequence[object]) -> str:
-    """The edited text, if it reads back as the one before with this list."""
-    *groups, last = key.split(".")
-    try:
-        expected, found = yaml.safe_load(before) or {}, yaml.safe_load(edited)
-        below = expected
-        for name in groups:
-            below[name] = below = below.get(name) or {}
-        below[last] = list(items)
-    except yaml.YAMLError:
-        expected, found = {}, None
-    if found != expected:
-        remedy = "the file is laid out in a way that cannot be edited safely; change it by hand"
-        raise InvalidConfig([ConfigProblem(str(path), key, "cannot be changed here", remedy)])
-    return edited
-
-
-def yaml_scalar(value: SettingValue) -> str:
-    """A value as YAML reads it back."""
+def yaml_text(value: SettingValue | list[Any]) -> str:
+    """A value as YAML reads it back, on one line."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(yaml_text, value))}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -216,7 +183,7 @@ def yaml_scalar(value: SettingValue) -> str:
 
 
 def _reads_as_text(value: str) -> bool:
-    """Whether it is read back as it is when it stands in the file without quotes."""
+    """Whether it is read back unchanged when it is written without quotes."""
     if not _PLAIN_SCALAR.fullmatch(value):
         return False
     node: yaml.Node | None = yaml.compose(value, Loader=yaml.SafeLoader)
@@ -234,7 +201,7 @@ def _with_key(text: str, path: Path, names: Sequence[str], value: str) -> str:
         key_node, below = found
         rest = names[depth + 1 :]
         if not rest:
-            return _replaced(text, below, value)
+            return _replaced(text, key_node, below, value)
         if not isinstance(below, yaml.MappingNode) or not below.value:
             return _filled(text, key_node, below, rest, value)
         node = below
@@ -251,7 +218,10 @@ def _entry(node: yaml.MappingNode, name: str, path: Path) -> tuple[yaml.Node, ya
     return found[0] if found else None
 
 
-def _replaced(text: str, node: yaml.Node, value: str) -> str:
+def _replaced(text: str, key_node: yaml.Node, node: yaml.Node, value: str) -> str:
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style:  # its lines go, and a comment behind the key stays
+        colon = text.index(":", key_node.end_mark.index) + 1
+        return f"{text[:colon]} {value}{text[colon : _line_end(text, colon)]}{text[_line_end(text, _end(node)) :]}"
     start, end = node.start_mark.index, _end(node)
     if start == end:  # there is no value yet: it goes just behind the colon
         return f"{text[:start]} {value}{text[end:]}"
@@ -271,7 +241,7 @@ def _filled(text: str, key_node: yaml.Node, below: yaml.Node, names: Sequence[st
     """A group that is there without keys, as `compression:` or `compression: {}`."""
     if below.start_mark.index == below.end_mark.index:
         return _with_lines(text, below.end_mark.index, _block(names, value, key_node.start_mark.column + 2))
-    return _replaced(text, below, "{" + _flow(names, value) + "}")
+    return _replaced(text, key_node, below, "{" + _flow(names, value) + "}")
 
 
 def _removed(text: str, path: Path, names: Sequence[str]) -> str:
@@ -297,7 +267,7 @@ def _without_span_and_comma(text: str, start: int, end: int) -> str:
 
 
 def _end(node: yaml.Node) -> int:
-    """Where the last value below a node ends; a block's own end mark lies behind the comments that follow it."""
+    """Where the last value below a node ends; the end mark of a block is behind the comments that follow it."""
     while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         node = last[1] if isinstance(node, yaml.MappingNode) else last
@@ -373,20 +343,34 @@ def unset_in_file(path: Path, setting: Setting) -> tuple[str, ...]:
     text, notices = with_moved_settings(before, path)
     text = without_key(text, path, setting.key)
     if text != before:
+        text = _without_empty_group(text, path, setting.key.rpartition(".")[0])
+    if text != before:
         replace_file(path, text)
     return notices
+
+
+def _without_empty_group(text: str, path: Path, group: str) -> str:
+    """The text without the line of a group that has nothing below it; every value stays as it is."""
+    line = re.compile(rf"(?m)^( *){re.escape(group.rpartition('.')[2])}:[ \t]*(?:\n|\Z)(?!\1 )")
+    shorter = line.sub("", text, count=1)
+    before, after = (
+        {key: value for key, value in _values_by_key(each, path).items() if value is not None}
+        for each in (text, shorter)
+    )
+    return shorter if before == after else text
 
 
 def with_moved_settings(text: str, path: Path) -> tuple[str, tuple[str, ...]]:
     """The text with moved settings under their new keys; an old value that is not allowed stays as it is."""
     notices = []
+    values = _values_by_key(text, path)
     for old_key, new_key in MOVED_SETTINGS.items():
-        values = _values_by_key(text, path)
         old = values.get(old_key)
         if old_key not in values or not declared_settings()[new_key].accepts(old):
             continue
         if new_key not in values:
             text = with_key(text, path, new_key, old)  # type: ignore[arg-type]
         text = without_key(text, path, old_key)
+        values = _values_by_key(text, path)
         notices.append(f"{path}: moved {old_key} to {new_key}")
     return text, tuple(notices)

@@ -58,6 +58,8 @@ _CLIENTS = {
     "opencode": "opencode (imported)",
     "pi": "pi (imported)",
 }
+ACTIVE_SECONDS = 90.0
+"""A session in which nothing was said for so long is not at work: most replies and tools take less."""
 _NOTHING = UsageTotal({}, 0, CanonicalUsage(), 0, 0)
 
 
@@ -270,8 +272,9 @@ def words_of(message: Message | None) -> str:
     return text or ", ".join(f"{name_of_call(call)}(…)" for call in calls_of(message))[:MAX_WORDS_CHARS]
 
 
-def is_active(overview: ConversationOverview, now: datetime, seconds: float) -> bool:
-    return (now - overview.updated).total_seconds() <= seconds
+def is_active(overview: ConversationOverview, now: datetime) -> bool:
+    """Whether a session is at work: it has not ended, and something was said in it just now."""
+    return overview.ended is None and (now - overview.updated).total_seconds() <= ACTIVE_SECONDS
 
 
 def _is_whole(overview: ConversationOverview) -> bool:

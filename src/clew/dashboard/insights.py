@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from clew.dashboard.catalog import SessionCatalog, client_of
 from clew.dashboard.session_list import plain_usage
@@ -25,6 +27,13 @@ _MUCH_AROUND = 0.25
 _LEAST_SHARE = 0.02
 """A hint that saves less of what it is about is none."""
 _NOTHING = UsageTotal({}, 0, CanonicalUsage(), 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class InsightsQuery:
+    """How far back the figures go."""
+
+    days: Annotated[int, Meta(ge=1, le=366)] = 30
 
 
 @dataclass(frozen=True, slots=True)

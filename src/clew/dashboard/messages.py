@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from itertools import chain, groupby
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
 
 from clew.dashboard.catalog import SessionCatalog
-from clew.dashboard.handoff_view import handoff_view
+from clew.dashboard.queries import Number, PageSize
 from clew.dashboard.sign_in import DashboardRefusal
 from clew.dashboard.timeline import CompactionEffect, compaction_effects, plain_effect
-from clew.handoff import Handoff
-from clew.messages import Message, calls_of, images_of, name_of_call, reasoning_of, text_of
+from clew.handoff import Entry, Handoff, Span, list_style, read_line, references_in
+from clew.messages import Message, calls_of, images_of, name_of_call, text_of
 from clew.store import (
     CommittedCompaction,
     ConversationOverview,
@@ -32,12 +36,12 @@ MAX_ARGUMENT_CHARS = 1_000
 class MessageQuery:
     """Which messages of a session."""
 
-    after: int | None = None
-    before: int | None = None
-    around: int | None = None
-    limit: int = 50
-    chars: int = MAX_TEXT_CHARS
-    compaction: int | None = None
+    after: Number | None = None
+    before: Number | None = None
+    around: Number | None = None
+    limit: PageSize = 50
+    chars: Annotated[int, Meta(ge=40, le=MAX_TEXT_CHARS)] = MAX_TEXT_CHARS
+    compaction: Number | None = None
     """Only those that this compaction replaced."""
 
 
@@ -76,17 +80,18 @@ async def message_page(catalog: SessionCatalog, overview: ConversationOverview, 
     else:
         compaction = await find_compaction(catalog, overview, query.compaction)
         ranges, fates = compaction.entry.replaced, MessageFates(compaction.entry.view)
-    chosen = _chosen(ranges, query)
+    numbers = list(chain.from_iterable(range(rows.start, rows.stop) for rows in ranges))
+    chosen = _chosen(numbers, query)
     rows: list[StoredMessage] = []
-    for part in chosen:
-        rows += await catalog.store.messages(overview.newest, part.start, part.stop, keep_damaged=True)
-    first, stop = (ranges[0].start, ranges[-1].stop) if ranges else (0, 0)
+    for _, run in groupby(enumerate(chosen), key=lambda placed: placed[1] - placed[0]):
+        part = [number for _, number in run]
+        rows += await catalog.store.messages(overview.newest, part[0], part[-1] + 1, keep_damaged=True)
     return {
         "messages": [plain_message(row, fates, query.chars) for row in rows],
-        "first": first,
-        "stop": stop,
-        "more_before": bool(chosen) and chosen[0].start > first,
-        "more_after": bool(chosen) and chosen[-1].stop < stop,
+        "first": numbers[0] if numbers else 0,
+        "stop": numbers[-1] + 1 if numbers else 0,
+        "more_before": bool(chosen) and chosen[0] > numbers[0],
+        "more_after": bool(chosen) and chosen[-1] < numbers[-1],
     }
 
 
@@ -99,54 +104,16 @@ async def whole_message(catalog: SessionCatalog, overview: ConversationOverview,
     return {"message": plain_message(rows[0], MessageFates(outline.items), MAX_WHOLE_CHARS)}
 
 
-def _chosen(ranges: Sequence[Rows], query: MessageQuery) -> list[Rows]:
-    """The part of some ranges that a page shows."""
+def _chosen(numbers: Sequence[int], query: MessageQuery) -> Sequence[int]:
+    """The numbers that a page shows, of ascending ones."""
     if query.after is not None:
-        return _first(_above(ranges, query.after + 1), query.limit)
+        start = bisect_right(numbers, query.after)
+        return numbers[start : start + query.limit]
     if query.around is not None:
-        half = query.limit // 2
-        before = _last(_below(ranges, query.around), half)
-        return _joined([*before, *_first(_above(ranges, query.around), query.limit - half)])
-    below = ranges if query.before is None else _below(ranges, query.before)
-    return _last(below, query.limit)
-
-
-def _above(ranges: Sequence[Rows], seq: int) -> list[Rows]:
-    return [Rows(max(rows.start, seq), rows.stop) for rows in ranges if rows.stop > seq]
-
-
-def _below(ranges: Sequence[Rows], seq: int) -> list[Rows]:
-    return [Rows(rows.start, min(rows.stop, seq)) for rows in ranges if rows.start < seq]
-
-
-def _first(ranges: Sequence[Rows], count: int) -> list[Rows]:
-    chosen: list[Rows] = []
-    for rows in ranges:
-        taken = min(len(rows), count)
-        if taken > 0:
-            chosen.append(Rows(rows.start, rows.start + taken))
-            count -= taken
-    return chosen
-
-
-def _last(ranges: Sequence[Rows], count: int) -> list[Rows]:
-    chosen: list[Rows] = []
-    for rows in reversed(ranges):
-        taken = min(len(rows), count)
-        if taken > 0:
-            chosen.insert(0, Rows(rows.stop - taken, rows.stop))
-            count -= taken
-    return chosen
-
-
-def _joined(ranges: Sequence[Rows]) -> list[Rows]:
-    joined: list[Rows] = []
-    for rows in ranges:
-        if joined and joined[-1].stop == rows.start:
-            joined[-1] = Rows(joined[-1].start, rows.stop)
-        else:
-            joined.append(rows)
-    return joined
+        half, at = query.limit // 2, bisect_left(numbers, query.around)
+        return numbers[max(0, at - half) : at + query.limit - half]
+    stop = len(numbers) if query.before is None else bisect_left(numbers, query.before)
+    return numbers[max(0, stop - query.limit) : stop]
 
 
 def plain_message(row: StoredMessage, fates: MessageFates, chars: int) -> dict[str, Any]:
@@ -159,7 +126,6 @@ def plain_message(row: StoredMessage, fates: MessageFates, chars: int) -> dict[s
         "tokens": row.tokens,
         **_excerpt(message, chars),
         "calls": [_plain_call(call, chars) for call in calls_of(message)],
-        "reasoning": len(reasoning_of(message)),
         "images": len(images_of(message)),
         "fate": fates.fate(row.seq),
         "is_damaged": row.damage is not None,
@@ -209,3 +175,39 @@ async def session_effects(catalog: SessionCatalog, overview: ConversationOvervie
     """The compactions of a session with what each cost and saved."""
     accounts = await catalog.store.compaction_accounts(overview.newest)
     return compaction_effects(accounts, await catalog.calls(overview) if accounts else ())
+
+
+def handoff_view(handoff: Handoff, known: Container[int]) -> dict[str, Any]:
+    """The sections of a handoff and the messages it refers to, as far as these are `known`."""
+    return {
+        "sections": [
+            {
+                "heading": heading,
+                "list": list_style(heading),
+                "entries": [
+                    {**_plain_line(entry, known), "lines": [_plain_line(line, known) for line in entry.lines]}
+                    for entry in entries
+                ],
+            }
+            for heading, entries in handoff.ordered_sections()
+        ],
+        "references": sorted(number for number in references_in(handoff) if number in known),
+    }
+
+
+def _plain_line(entry: Entry, known: Container[int]) -> dict[str, Any]:
+    line = read_line(entry)
+    return {
+        "verb": line.verb,
+        "spans": _plain_spans(line.spans, known),
+        "source": _plain_spans(line.source, known),
+        "is_quote": line.is_quote,
+    }
+
+
+def _plain_spans(spans: Iterable[Span], known: Container[int]) -> list[dict[str, Any]]:
+    return [
+        {"text": span.text, "style": span.style}
+        | ({"seq": span.number} if span.number is not None and span.number in known else {})
+        for span in spans
+    ]

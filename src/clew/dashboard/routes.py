@@ -22,19 +22,19 @@ from aiohttp import web
 
 from clew import __version__
 from clew.dashboard.catalog import SessionCatalog
-from clew.dashboard.handoff_view import handoff_view
-from clew.dashboard.insights import insights_page
+from clew.dashboard.insights import InsightsQuery, insights_page
 from clew.dashboard.live import LiveChanges
-from clew.dashboard.messages import (
-    MAX_TEXT_CHARS,
-    MessageQuery,
-    handoff_page,
-    message_page,
-    whole_message,
+from clew.dashboard.messages import MessageQuery, handoff_page, handoff_view, message_page, whole_message
+from clew.dashboard.queries import HandoffBody, SignInBody, read_json_body, read_query, refuse
+from clew.dashboard.session_list import SearchQuery, SessionListQuery, list_sessions, search_messages
+from clew.dashboard.session_page import (
+    TimelineQuery,
+    WhyNotChanged,
+    context_page,
+    session_page,
+    timeline_page,
+    tree_page,
 )
-from clew.dashboard.queries import Query, path_number, read_body, read_json_body, refuse
-from clew.dashboard.session_list import SORTS, STATES, SessionListQuery, list_sessions, search_messages
-from clew.dashboard.session_page import WhyNotChanged, context_page, session_page, timeline_page, tree_page
 from clew.dashboard.sign_in import (
     COOKIE_PATH,
     CookieSessions,
@@ -54,10 +54,7 @@ CONTENT_SECURITY_POLICY: Final = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 PING_SECONDS: Final = 15.0
-MAX_PAGE: Final = 200
-MAX_IDS: Final = 50
-MAX_POINTS: Final = 5_000
-_MOST: Final = 2**53
+_MAX_DIGITS: Final = 15
 _HEADERS: Final = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -83,6 +80,7 @@ _REMEDY_OF_STORE: Final = "`clew doctor` says more."
 
 Serve: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Show: TypeAlias = Callable[[web.Request, SignedIn], Awaitable[dict[str, Any]]]
+ShowSession: TypeAlias = Callable[[web.Request, SignedIn, ConversationOverview], Awaitable[dict[str, Any]]]
 _log = logging.getLogger("clew.dashboard")
 
 
@@ -116,19 +114,7 @@ class DashboardRoutes:
         router.add_post(f"{api}/sign-in", self._answered(self._sign_in))
         router.add_post(f"{api}/sign-out", self._answered(self._sign_out))
         router.add_get(f"{api}/events", self._answered(self._events))
-        shown: Mapping[str, Show] = {
-            "/sessions": self._sessions,
-            "/search": self._search,
-            "/insights": self._insights,
-            "/sessions/{id}": self._session,
-            "/sessions/{id}/timeline": self._timeline,
-            "/sessions/{id}/tree": self._tree,
-            "/sessions/{id}/context": self._context,
-            "/sessions/{id}/messages": self._messages,
-            "/sessions/{id}/messages/{seq}": self._message,
-            "/sessions/{id}/compactions/{compaction}": self._handoff,
-        }
-        for path, show in shown.items():
+        for path, show in self._pages().items():
             router.add_get(f"{api}{path}", self._answered(self._shown(show)))
         router.add_post(f"{api}/handoff", self._answered(self._shown(self._previewed_handoff)))
         router.add_route("*", f"{COOKIE_PATH}/{{path:.*}}", self._answered(_nothing_here))
@@ -181,9 +167,6 @@ class DashboardRoutes:
 
         return serve
 
-    async def _found(self, request: web.Request, signed_in: SignedIn) -> ConversationOverview:
-        return await self._catalog.find(signed_in.owner, request.match_info["id"])
-
     # -- the page ------------------------------------------------------------------------------------------------------
 
     async def _move_in(self, _request: web.Request) -> web.StreamResponse:
@@ -205,9 +188,9 @@ class DashboardRoutes:
         return json_answer({**_SIGNED_OUT, "sign_in": sign_in.kind, "note": await sign_in.note()})
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
-        given = await read_body(request, self.sessions.sign_in.kind)
-        secret = given.get(self.sessions.sign_in.kind, "").strip()
-        visitor: Visitor = await self.sessions.sign_in.admit(secret)
+        given = await read_json_body(request, SignInBody)
+        secret = given.launch if self.sessions.sign_in.kind == "launch" else given.key
+        visitor: Visitor = await self.sessions.sign_in.admit(secret.strip())
         signed_in = self.sessions.start(visitor)
         self.read_ahead()
         response = json_answer(self._plain_visitor(signed_in))
@@ -234,82 +217,51 @@ class DashboardRoutes:
             "now": datetime.now(UTC).isoformat(),
         }
 
-    # -- sessions ------------------------------------------------------------------------------------------------------
+    # -- what is shown -------------------------------------------------------------------------------------------------
 
-    async def _sessions(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        query = Query(request, ("limit", "before", "ids", "q", "client", "model", "state", "sort"))
-        ids = tuple(filter(None, (query.text("ids", MAX_IDS * 200) or "").split(",")))[:MAX_IDS]
-        asked = SessionListQuery(
-            limit=query.number("limit", 1, MAX_PAGE) or 50,
-            before=query.text("before"),
-            ids=ids,
-            words=query.text("q") or "",
-            client=query.text("client"),
-            model=query.text("model"),
-            state=query.choice("state", STATES),
-            sort=query.choice("sort", SORTS) or "updated",
-        )
-        return await list_sessions(self._catalog, signed_in.owner, asked)
+    def _pages(self) -> Mapping[str, Show]:
+        """What answers each path."""
+        catalog, why_not = self._catalog, self._options.why_not
 
-    async def _search(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        query = Query(request, ("q", "session", "role", "limit"))
-        words = query.text("q")
-        if words is None or not words.strip():
-            return {"query": words or "", "hits": [], "searched": None}
-        role = query.choice("role", ("user", "assistant", "tool"))
-        limit = query.number("limit", 1, MAX_PAGE) or 30
-        roles = (role,) if role else ()
-        return await search_messages(self._catalog, signed_in.owner, words, query.text("session"), roles, limit)
+        def of_session(show: ShowSession) -> Show:
+            async def serve(request: web.Request, by: SignedIn) -> dict[str, Any]:
+                return await show(request, by, await catalog.find(by.owner, request.match_info["id"]))
 
-    async def _insights(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        days = Query(request, ("days",)).number("days", 1, 366) or 30
-        return await insights_page(self._catalog, signed_in.owner, days)
+            return serve
 
-    # -- one session ---------------------------------------------------------------------------------------------------
+        def number(request: web.Request) -> int:
+            text = request.match_info["number"]
+            if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+                raise DashboardRefusal(404, "not_found", f"there is no number {text[:100]!r}")
+            return int(text)
 
-    async def _session(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        found = await self._found(request, signed_in)
-        reason = signed_in.visitor.read_only_reason
-        return await session_page(self._catalog, signed_in.owner, found, self._options.why_not, reason)
-
-    async def _timeline(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        query = Query(request, ("points", "from", "to"))
-        found = await self._found(request, signed_in)
-        start, stop = query.number("from", 0, _MOST) or 0, query.number("to", 0, _MOST)
-        return await timeline_page(self._catalog, found, start, stop, query.number("points", 1, MAX_POINTS) or 1_500)
-
-    async def _tree(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        return await tree_page(self._catalog, signed_in.owner, await self._found(request, signed_in))
-
-    async def _context(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        return await context_page(self._catalog, await self._found(request, signed_in))
-
-    async def _messages(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        query = Query(request, ("after", "before", "around", "limit", "chars", "compaction"))
-        asked = MessageQuery(
-            after=query.number("after", 0, _MOST),
-            before=query.number("before", 0, _MOST),
-            around=query.number("around", 0, _MOST),
-            limit=query.number("limit", 1, MAX_PAGE) or 50,
-            chars=query.number("chars", 40, MAX_TEXT_CHARS) or MAX_TEXT_CHARS,
-            compaction=query.number("compaction", 0, _MOST),
-        )
-        return await message_page(self._catalog, await self._found(request, signed_in), asked)
-
-    async def _message(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        found = await self._found(request, signed_in)
-        return await whole_message(self._catalog, found, path_number(request, "seq", "message"))
-
-    async def _handoff(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        found = await self._found(request, signed_in)
-        return await handoff_page(self._catalog, found, path_number(request, "compaction", "compaction"))
+        return {
+            "/sessions": lambda ask, by: list_sessions(catalog, by.owner, read_query(ask, SessionListQuery)),
+            "/search": lambda ask, by: search_messages(catalog, by.owner, read_query(ask, SearchQuery)),
+            "/insights": lambda ask, by: insights_page(catalog, by.owner, read_query(ask, InsightsQuery).days),
+            "/sessions/{id}": of_session(
+                lambda _, by, it: session_page(catalog, by.owner, it, why_not, by.visitor.read_only_reason)
+            ),
+            "/sessions/{id}/timeline": of_session(
+                lambda ask, _, it: timeline_page(catalog, it, read_query(ask, TimelineQuery))
+            ),
+            "/sessions/{id}/tree": of_session(lambda _, by, it: tree_page(catalog, by.owner, it)),
+            "/sessions/{id}/context": of_session(lambda _, __, it: context_page(catalog, it)),
+            "/sessions/{id}/messages": of_session(
+                lambda ask, _, it: message_page(catalog, it, read_query(ask, MessageQuery))
+            ),
+            "/sessions/{id}/messages/{number}": of_session(lambda ask, _, it: whole_message(catalog, it, number(ask))),
+            "/sessions/{id}/compactions/{number}": of_session(
+                lambda ask, _, it: handoff_page(catalog, it, number(ask))
+            ),
+        }
 
     async def _previewed_handoff(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
         """The handoff of a preview, as the page shows one."""
-        given = await read_json_body(request, "handoff_sections", "session")
-        found = await self._catalog.find(signed_in.owner, str(given.get("session", "")))
+        given = await read_json_body(request, HandoffBody)
+        found = await self._catalog.find(signed_in.owner, given.session)
         try:
-            handoff = Handoff.of_json(given.get("handoff_sections"))
+            handoff = Handoff.of_json(given.handoff_sections)
         except (TypeError, ValueError, OverflowError) as error:
             raise refuse("handoff_sections is not what a preview gives") from error
         return handoff_view(handoff, range(found.next_seq))

@@ -5,33 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from clew.dashboard.catalog import CatalogState, SessionCatalog, SessionFigures, client_of, is_active
+from clew.dashboard.queries import PageSize, ShortText
 from clew.dashboard.sign_in import DashboardRefusal
 from clew.dashboard.timeline import dollars
 from clew.store import ConversationOverview, SearchScope, SnippetSizes, UsageTotal
 from clew.turn import search_history
 
-ACTIVE_SECONDS = 600.0
 _SNIPPET_CHARS = 320
-SORTS = ("updated", "cost", "fill", "messages")
-STATES = ("active", "compacted", "branch", "full")
+MAX_IDS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class SessionListQuery:
     """Which sessions to list."""
 
-    limit: int = 50
-    before: str | None = None
+    limit: PageSize = 50
+    before: ShortText | None = None
     """The last one of the page before."""
-    ids: tuple[str, ...] = ()
-    words: str = ""
-    client: str | None = None
-    model: str | None = None
-    state: str | None = None
-    sort: str = "updated"
+    ids: Annotated[str, Meta(max_length=MAX_IDS * 200)] = ""
+    """Of the sessions, with commas between them; the first `MAX_IDS` count."""
+    q: ShortText = ""
+    client: ShortText | None = None
+    model: ShortText | None = None
+    state: Literal["active", "compacted", "branch", "full"] | None = None
+    sort: Literal["updated", "cost", "fill", "messages"] = "updated"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """What to search for."""
+
+    q: ShortText = ""
+    session: ShortText | None = None
+    role: Literal["user", "assistant", "tool"] | None = None
+    limit: PageSize = 30
 
 
 async def list_sessions(catalog: SessionCatalog, owner: str | None, query: SessionListQuery) -> dict[str, Any]:
@@ -52,7 +64,7 @@ async def list_sessions(catalog: SessionCatalog, owner: str | None, query: Sessi
         "totals": {
             "sessions": len(every),
             "messages": sum(each.next_seq - each.shared for each in every),
-            "active": sum(is_active(each, now, ACTIVE_SECONDS) for each in every),
+            "active": sum(is_active(each, now) for each in every),
         },
     }
 
@@ -62,7 +74,7 @@ async def _chosen(
 ) -> list[ConversationOverview]:
     if query.ids:
         known = {each.id: each for each in every}
-        return [known[id] for id in query.ids if id in known]
+        return [known[id] for id in query.ids.split(",")[:MAX_IDS] if id in known]
     chosen = [
         each
         for each in every
@@ -73,15 +85,15 @@ async def _chosen(
     if query.state == "full":
         details = await catalog.figures(chosen)
         chosen = [each for each, its in zip(chosen, details, strict=True) if its.meter.is_full]
-    if query.words.strip():
-        chosen = await _matching(catalog, chosen, query.words)
+    if query.q.strip():
+        chosen = await _matching(catalog, chosen, query.q)
     return await _sorted(catalog, chosen, query.sort)
 
 
 def _is_in(each: ConversationOverview, state: str | None, now: datetime) -> bool:
     match state:
         case "active":
-            return is_active(each, now, ACTIVE_SECONDS)
+            return is_active(each, now)
         case "compacted":
             return each.compactions > 0
         case "branch":
@@ -150,7 +162,7 @@ def plain_session(
         "created": overview.created.isoformat(),
         "updated": overview.updated.isoformat(),
         "ended": None if overview.ended is None else overview.ended.isoformat(),
-        "is_active": is_active(overview, now, ACTIVE_SECONDS),
+        "is_active": is_active(overview, now),
         "messages": overview.next_seq,
         "compactions": overview.compactions,
         "branches": len(state.branches.get(overview.conversation, ())),
@@ -186,13 +198,14 @@ def plain_usage(total: UsageTotal, auxiliary: UsageTotal | None) -> dict[str, An
     }
 
 
-async def search_messages(
-    catalog: SessionCatalog, owner: str | None, words: str, within: str | None, roles: tuple[str, ...], limit: int
-) -> dict[str, Any]:
+async def search_messages(catalog: SessionCatalog, owner: str | None, query: SearchQuery) -> dict[str, Any]:
     """Messages, handoffs and outputs that hold the words; the last word may be the beginning of one."""
-    inside = None if within is None else (await catalog.find(owner, within)).newest
-    scope = SearchScope(owner=owner, conversation_of=inside, roles=roles)
-    page = await search_history(catalog.store, words, scope, limit=limit, sizes=SnippetSizes(_SNIPPET_CHARS))
+    if not query.q.strip():
+        return {"query": query.q, "hits": [], "searched": None}
+    inside = None if query.session is None else (await catalog.find(owner, query.session)).newest
+    scope = SearchScope(owner=owner, conversation_of=inside, roles=(query.role,) if query.role else ())
+    sizes = SnippetSizes(_SNIPPET_CHARS)
+    page = await search_history(catalog.store, query.q, scope, limit=query.limit, sizes=sizes)
     known = (await catalog.state()).by_conversation
     hits = []
     for found in page.hits:
@@ -214,4 +227,4 @@ async def search_messages(
                 "same_in": sorted(hit.copies),
             }
         )
-    return {"query": words, "hits": hits, "searched": None if page.hits else str(page.searched)}
+    return {"query": query.q, "hits": hits, "searched": None if page.hits else str(page.searched)}

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+from msgspec import Meta
 
 from clew.dashboard.catalog import CatalogState, SessionCatalog, SessionFigures, words_of
 from clew.dashboard.session_list import plain_session
 from clew.dashboard.timeline import CompactionEffect, compaction_effects, plain_effect, plain_timeline, requests_of
 from clew.dashboard.window_content import PART_LABELS, WindowContent, WindowPart, tokens_of
-from clew.store import CompactionAccount, ConversationOverview, RecordedCall, Session, ViewOutline
+from clew.store import (
+    RECALLS,
+    CompactionAccount,
+    ConversationOverview,
+    EngineRecord,
+    RecordedCall,
+    Session,
+    ViewOutline,
+)
 from clew.turn import next_message_cost
 from clew.usage import CanonicalUsage, price_of
 
@@ -27,6 +38,8 @@ _NEARLY_FULL = 0.95
 _MUCH = 0.5
 _MUCH_AROUND = 0.3
 _MAX_TOOLS = 8
+_MAX_RECALLS = 200
+_RECALLS_SHOWN = 3
 
 
 async def session_page(
@@ -41,6 +54,7 @@ async def session_page(
     calls = await catalog.calls(overview)
     effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
     warnings = warnings_of(overview, details, effects, requests_of(calls))
+    warnings += recall_notes(await catalog.store.engine_records(overview.newest, RECALLS, limit=_MAX_RECALLS))
     system = await catalog.store.system_prompt(overview.newest, keep_damaged=True)
     outline = await catalog.store.view_outline(overview.newest)
     return {
@@ -53,14 +67,21 @@ async def session_page(
     }
 
 
+@dataclass(frozen=True, slots=True)
+class TimelineQuery:
+    """How many entries a timeline has at most."""
+
+    points: Annotated[int, Meta(ge=1, le=5_000)] = 1_500
+
+
 async def timeline_page(
-    catalog: SessionCatalog, overview: ConversationOverview, start: int, stop: int | None, points: int
+    catalog: SessionCatalog, overview: ConversationOverview, query: TimelineQuery
 ) -> dict[str, Any]:
     """The requests of a session, in columns."""
     calls = await catalog.calls(overview)
     effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
     limits = catalog.windows.limits(overview.model, overview.source)
-    fields = plain_timeline(calls, effects, start, stop, points)
+    fields = plain_timeline(calls, effects, query.points)
     return {**fields, "window": limits.tokens, "threshold": limits.threshold}
 
 
@@ -84,7 +105,8 @@ def _actions(
     no_undo = None if outline.base is not None else "no compaction is in effect"
     return {
         "preview": read_only_reason or unchangeable or empty,
-        "undo": read_only_reason or unchangeable or no_undo,
+        # The gateway goes on from an undone compaction, as after `clew sessions undo`.
+        "undo": read_only_reason or (None if overview.source == "gateway" else unchangeable) or no_undo,
         "rename": read_only_reason,
         "branch": read_only_reason or unchangeable,
         "export": None,
@@ -97,6 +119,16 @@ def _branch_of(overview: ConversationOverview, state: CatalogState, owner: str |
     if parent is None or (owner is not None and parent.owner != owner):
         return None
     return {"id": parent.id, "title": parent.title, "seq": overview.shared, "kind": overview.kind}
+
+
+def recall_notes(recalls: Sequence[EngineRecord]) -> list[tuple[str, str]]:
+    """What the model of a session asked the gateway for, newest first; its client has not seen it."""
+    newest = [f"m{it.value['number']}: {', '.join(it.value['asked'])}" for it in reversed(recalls)]
+    if not newest:
+        return []
+    more = f"; and {len(newest) - _RECALLS_SHOWN} more" if len(newest) > _RECALLS_SHOWN else ""
+    asked = "; ".join(newest[:_RECALLS_SHOWN])
+    return [("note", f"Its model recalled what was folded, unseen by its client, before {asked}{more}.")]
 
 
 # -- warnings ----------------------------------------------------------------------------------------------------------
@@ -301,7 +333,6 @@ def _plain_link(session: Session, stop: int, made: CompactionAccount | None) -> 
     compaction = None
     if made is not None:
         compaction = {
-            "id": made.id,
             "first": made.first,
             "stop": made.stop,
             "tokens_before": made.tokens_before,

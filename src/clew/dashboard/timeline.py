@@ -28,7 +28,6 @@ class CompactionEffect:
     before_request: int
     """The number of the first request after it."""
     requests_since: int
-    summary_calls: int
     cost_micros: int | None
     """Of the calls that wrote its handoff; None where the price of one is not known."""
     saved_micros: int | None
@@ -63,7 +62,7 @@ def compaction_effects(accounts: Sequence[CompactionAccount], calls: Sequence[Re
         costs = [call.cost_micros for call in written[index]]
         saved, basis = _saved(account, since)
         cost = None if None in costs else sum(cost or 0 for cost in costs)
-        effects.append(CompactionEffect(account, starts[index], len(since), len(costs), cost, saved, basis))
+        effects.append(CompactionEffect(account, starts[index], len(since), cost, saved, basis))
     return effects
 
 
@@ -97,28 +96,22 @@ def _saved(account: CompactionAccount, since: Sequence[RecordedCall]) -> tuple[i
     return cost.micros * len(since), AT_CACHE_PRICE if is_cached else AT_INPUT_PRICE
 
 
-def plain_timeline(
-    calls: Sequence[RecordedCall], effects: Sequence[CompactionEffect], start: int, stop: int | None, points: int
-) -> dict[str, Any]:
-    """The requests from `start` to below `stop` as columns, at most `points` of them.
+def plain_timeline(calls: Sequence[RecordedCall], effects: Sequence[CompactionEffect], points: int) -> dict[str, Any]:
+    """The requests as columns of at most so many entries.
 
-    Where there are more, each entry stands for `every` requests, and is the one of them with the largest prompt.
+    Where there are more requests, each entry stands for `every` of them, and is the one with the largest prompt.
     """
     requests = requests_of(calls)
-    chosen = list(enumerate(requests))[start : len(requests) if stop is None else stop]
+    chosen = list(enumerate(requests))
     every = max(1, -(-len(chosen) // points))
     if every > 1:
         groups = (chosen[at : at + every] for at in range(0, len(chosen), every))
         chosen = [max(group, key=lambda each: each[1].usage.prompt_tokens) for group in groups]
     names = list(dict.fromkeys(call.model for _, call in chosen))
     numbers = {name: number for number, name in enumerate(names)}
-    auxiliary = [call for call in calls if call.is_auxiliary]
-    costs = [call.cost_micros for call in auxiliary]
     return {
         "requests": len(requests),
         "every": every,
-        "from": start,
-        "to": min(len(requests), len(requests) if stop is None else stop),
         "number": [number for number, _ in chosen],
         "at": [call.at.timestamp() for _, call in chosen],
         "read": [call.usage.cache_read_tokens for _, call in chosen],
@@ -126,29 +119,9 @@ def plain_timeline(
         "uncached": [call.usage.input_tokens for _, call in chosen],
         "output": [call.usage.output_tokens for _, call in chosen],
         "cost_usd": [dollars(call.cost_micros) for _, call in chosen],
-        "seq": [call.seq for _, call in chosen],
         "model": [numbers[call.model] for _, call in chosen],
         "models": names,
-        "compactions": [_plain_mark(effect) for effect in effects],
-        "auxiliary": {
-            "calls": len(auxiliary),
-            "cost_usd": None if None in costs else dollars(sum(cost or 0 for cost in costs)),
-        },
-    }
-
-
-def _plain_mark(effect: CompactionEffect) -> dict[str, Any]:
-    account = effect.account
-    return {
-        "id": account.id,
-        "before_request": effect.before_request,
-        "at": account.at.timestamp(),
-        "tokens_before": account.tokens_before,
-        "tokens_after": account.tokens_after,
-        "cost_usd": dollars(effect.cost_micros),
-        "saved_usd": dollars(effect.saved_micros),
-        "tokens_saved": effect.tokens_saved,
-        "is_in_effect": account.is_in_effect,
+        "compactions": [plain_effect(effect) for effect in effects],
     }
 
 
@@ -166,10 +139,9 @@ def plain_effect(effect: CompactionEffect) -> dict[str, Any]:
         "stop": account.stop,
         "folded": account.stop - account.first,
         "written_by": account.written_by,
-        "engine": account.engine,
         "focus": account.focus_topic,
         "cost_usd": dollars(effect.cost_micros),
-        "summary_calls": effect.summary_calls,
+        "before_request": effect.before_request,
         "requests_since": effect.requests_since,
         "tokens_saved": effect.tokens_saved,
         "saved_usd": dollars(effect.saved_micros),

@@ -8,31 +8,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew.engines.base import (
-    AskModel,
-    ContextEngine,
-    EngineFactory,
-    EngineSetup,
-    EngineStatus,
-    SessionStart,
-    checked_compaction,
-    checked_tokens,
-    checked_topic,
-    checked_window,
-    threshold_for,
-)
-from clew.engines.compaction import (
     Added,
+    AskModel,
     Changed,
     Compaction,
     CompactionItem,
     CompactionPreview,
     CompactionRegion,
+    ContextEngine,
+    EngineFactory,
+    EngineHost,
+    EngineSetup,
+    EngineStatus,
     Fate,
+    HistoryHit,
+    HistoryHits,
+    HistoryQuery,
+    HistoryRow,
     Kept,
     Node,
     Removed,
+    SessionStart,
     Summarized,
+    checked_compaction,
+    checked_tokens,
+    checked_topic,
+    checked_window,
     messages_of,
+    threshold_for,
 )
 from clew.engines.compressor import (
     Budgets,
@@ -54,9 +57,8 @@ if TYPE_CHECKING:
         register_context_engine,
     )
     from clew.engines.checks import account_problems, broken_promises, check_engine
-    from clew.engines.host import EngineHost, HistoryHit, HistoryHits, HistoryQuery, HistoryRow
     from clew.engines.lossless import LosslessEngine, map_problems
-    from clew.engines.lossless.nodes import nodes_in_map
+    from clew.engines.lossless.map_text import nodes_in_map
 
 __all__ = [
     "CONTEXT_ENGINE",
@@ -114,8 +116,7 @@ __getattr__, __dir__ = lazy_names(
         ".built_in": "CONTEXT_ENGINE EngineCatalog engine_catalog problem_with_engine register_built_in_engines "
         "register_context_engine",
         ".checks": "account_problems broken_promises check_engine",
-        ".host": "EngineHost HistoryHit HistoryHits HistoryQuery HistoryRow",
         ".lossless": "LosslessEngine map_problems",
-        ".lossless.nodes": "nodes_in_map",
+        ".lossless.map_text": "nodes_in_map",
     },
 )

@@ -1,26 +1,298 @@
-"""The contract between a host and a context engine: `ContextEngine`, what it is made from, and what it may ask for.
+"""The contract between a host and a context engine: a compaction as a value, `ContextEngine`, and what it may ask for.
 
 A host (library, agent, gateway) talks to this contract only. An engine knows no database and no provider: it gets
-messages, a callable that writes summaries and, where the host has a store, an `EngineHost`.
+messages, a callable that writes summaries and, where the host has a store, an `EngineHost`. What became of each message
+of the input is an item of the `Compaction`; everything else that can be asked of one is derived from its items.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from dataclasses import dataclass as standard_dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeAlias
 
 from clew.config import CompressionSettings, LosslessSettings
-from clew.engines.compaction import Compaction, CompactionItem, messages_of
 from clew.errors import InvalidArgument, PluginError
-from clew.handoff import Summarize
+from clew.handoff import Handoff, Summarize, unwrap
 from clew.messages import Message, Tool
 from clew.tokens import DEFAULT_WINDOW, count_each
 
 if TYPE_CHECKING:
-    from clew.engines.host import EngineHost
+    from datetime import datetime
+
     from clew.usage import CanonicalUsage
+
+
+# -- a compaction ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A message of the input that stands in the result as the same object."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A message of the input that stands in the result in another form."""
+
+    index: int
+    message: Message
+    shortened: bool = True
+    """Whether something of it was left out; False where it was repaired or got a note behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A message that belongs to none of the input: a stub for a call without a result."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Summarized:
+    """A message that stands for others."""
+
+    message: Message
+    """As it stands in the result."""
+    covers: tuple[int, ...]
+    """The indexes of the input that it stands for, in order."""
+    text: str = ""
+    """The bare summary, without prefix and end marker; empty in a plan, where it is not written yet."""
+    merged_with: Kept | Changed | None = None
+    """The message whose text follows the summary in this one, because no role would fit between its neighbours."""
+    node: str | None = None
+    """The id under which the engine keeps the summary, where it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A message of the input that is in the result in no form, such as a result without a call."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A summary that an engine keeps under an id, of the messages `first` to `last` (not included)."""
+
+    id: str
+    depth: int
+    """0: a leaf, over messages; otherwise over other nodes."""
+    first: int
+    last: int
+    text: str
+    tokens: int
+    covered_tokens: int
+    """The size of the messages that it stands for."""
+    written_by: str
+    template: str = ""
+    is_final: bool = True
+    """False: provisional, written without a model, to be written again by one."""
+    children: tuple[str, ...] = ()
+    """The ids of the nodes it was made from, oldest first; none for a leaf."""
+    replaces: str | None = None
+    """The id of the provisional node of the same messages that this one is a better text for."""
+
+
+CompactionItem: TypeAlias = Kept | Changed | Added | Summarized | Removed
+
+
+class Fate(StrEnum):
+    """What became of a message of the input."""
+
+    KEPT = "kept"
+    PRUNED = "pruned"
+    SUMMARISED = "summarised"
+    REMOVED = "removed"
+
+
+class CompactionRegion(StrEnum):
+    """Which part of the conversation a message of the input is in, for a compaction."""
+
+    HEAD = "head"
+    HANDOFF = "handoff"
+    """An earlier summary, which the new one takes in."""
+    FOLDED = "folded"
+    KEPT = "kept"
+    """Between head and tail, and not summarised."""
+    TAIL = "tail"
+    REMOVED = "removed"
+
+
+# Without slots: what is derived is computed once, when it is asked for.
+@standard_dataclass(frozen=True)
+class Compaction:
+    """What `compress` made of its input. Each index of `source` occurs in exactly one of the items."""
+
+    source: Sequence[Message] = field(repr=False)
+    """The messages that were handed to `compress`."""
+    items: tuple[CompactionItem, ...] = field(repr=False)
+    """In the order of the result."""
+    tokens_before: int
+    tokens_after: int
+    """`tokens_before` without the tokens of `source` and with those of `messages`."""
+    state: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The engine's state once this compaction is in effect, for `ContextEngine.restore`; None: it stays as it is."""
+    records: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Records of the engine, JSON by id, that the host stores in the same transaction as the compaction."""
+    nodes: tuple[Node, ...] = field(default=(), repr=False)
+    """New nodes, which the host stores in the same transaction, once it is proven that they cover what is folded."""
+    shown_nodes: tuple[str, ...] | None = field(default=None, repr=False)
+    """The ids of the nodes that the result shows, oldest first; None from an engine that keeps no nodes."""
+    numbers: tuple[int, int] = (0, 0)
+    """The numbers of the conversation that the summary stands for: from, to (not included)."""
+    handoff: Handoff | None = field(default=None, repr=False)
+    """The summary as a value; None from an engine or a summariser that gives only text."""
+    written_by: str | None = None
+    template: str | None = None
+    unverified: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """For people, never for the model."""
+
+    @classmethod
+    def nothing(
+        cls, source: Sequence[Message], tokens: int, *warnings: str, state: Mapping[str, Any] | None = None
+    ) -> Compaction:
+        """A compaction that changed nothing."""
+        return cls(source, tuple(map(Kept, range(len(source)))), tokens, tokens, state, warnings=warnings)
+
+    @cached_property
+    def changed(self) -> bool:
+        """Whether the result is another one than the input."""
+        if len(self.items) != len(self.source):
+            return True
+        return not all(isinstance(item, Kept) and item.index == at for at, item in enumerate(self.items))
+
+    @cached_property
+    def messages(self) -> Sequence[Message]:
+        """The result; the very input where nothing changed."""
+        return list(messages_of(self.source, self.items)) if self.changed else self.source
+
+    @property
+    def summaries(self) -> tuple[Summarized, ...]:
+        """The summaries that this compaction wrote, in the order of the result."""
+        return tuple(item for item in self.items if isinstance(item, Summarized))
+
+    @property
+    def summary(self) -> str | None:
+        """The text of the summary, of all where there are several; None when nothing was summarised."""
+        return "\n\n".join(item.text for item in self.summaries) or None
+
+    def read_handoff(self) -> Handoff | None:
+        """The summary as a value, read from its text where there is only text; None when nothing was summarised."""
+        if self.handoff is not None or self.summary is None:
+            return self.handoff
+        return Handoff.of_text(self.summary)
+
+    @cached_property
+    def fates(self) -> tuple[Fate, ...]:
+        """One for each message of the input."""
+        fates = [Fate.REMOVED] * len(self.source)
+        for item in self.items:
+            for index, fate in _fates_of(item):
+                fates[index] = fate
+        return tuple(fates)
+
+    @cached_property
+    def messages_after(self) -> tuple[Message | None, ...]:
+        """Each message of the input as it stands in the result, without a summary before its text, or None."""
+        after: list[Message | None] = [None] * len(self.source)
+        for item in self.items:
+            own = item.merged_with if isinstance(item, Summarized) else item
+            if isinstance(own, Kept | Changed):
+                after[own.index] = own.message if isinstance(own, Changed) else self.source[own.index]
+        return tuple(after)
+
+    @property
+    def replaced(self) -> tuple[int, int]:
+        """The messages of the input that the summary stands for: from, to (not included)."""
+        covered = [item.covers for item in self.summaries if item.covers]
+        return (min(map(min, covered)), max(map(max, covered)) + 1) if covered else (0, 0)
+
+    @cached_property
+    def regions(self) -> tuple[CompactionRegion, ...]:
+        """One for each message of the input: before the summary, in it, between its parts, behind it.
+
+        Without a summary, head and tail are what stands before and behind the removed messages.
+        """
+        first, last = self.replaced
+        if not self.summaries and (removed := [at for at, fate in enumerate(self.fates) if fate is Fate.REMOVED]):
+            first, last = removed[0], removed[-1] + 1
+        return tuple(self._region(index, fate, first, last) for index, fate in enumerate(self.fates))
+
+    def _region(self, index: int, fate: Fate, first: int, last: int) -> CompactionRegion:
+        if fate is Fate.REMOVED:
+            return CompactionRegion.REMOVED
+        if fate is Fate.SUMMARISED:
+            return CompactionRegion.HANDOFF if is_handoff(self.source[index]) else CompactionRegion.FOLDED
+        if index < first:
+            return CompactionRegion.HEAD
+        return CompactionRegion.KEPT if index < last else CompactionRegion.TAIL
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPreview:
+    """What a compaction would do with each message of its input. No summary is written for it."""
+
+    source: Sequence[Message] = field(repr=False)
+    items: tuple[CompactionItem, ...] = field(repr=False)
+    """The items of the compaction, its summary without text."""
+    regions: tuple[CompactionRegion, ...] = field(repr=False)
+    """This and the following three: one for each message of the input."""
+    numbers: tuple[int | None, ...] = field(repr=False)
+    """What a handoff calls the messages (m12); None for leading system messages and an earlier handoff."""
+    sizes: tuple[int, ...] = field(repr=False)
+    sizes_after: tuple[int, ...] = field(repr=False)
+    """0 where the message would be folded or removed, smaller where it would be pruned."""
+    tokens_before: int
+    tokens_after: int
+    """At most, with a summary that uses all of its budget."""
+    summary_tokens: int
+    """What the summary may take; 0 when there is nothing to fold."""
+
+    @property
+    def would_fold(self) -> bool:
+        return CompactionRegion.FOLDED in self.regions
+
+
+def messages_of(source: Sequence[Message], items: Iterable[CompactionItem]) -> Iterator[Message]:
+    """The messages that items stand for, in their order."""
+    for item in items:
+        if not isinstance(item, Removed):
+            yield source[item.index] if isinstance(item, Kept) else item.message
+
+
+def indexes_of(item: CompactionItem) -> tuple[int, ...]:
+    """The indexes of the input that an item is about."""
+    if isinstance(item, Summarized):
+        return item.covers if item.merged_with is None else (*item.covers, item.merged_with.index)
+    return () if isinstance(item, Added) else (item.index,)
+
+
+def is_handoff(message: Message) -> bool:
+    """Whether a message is a summary of an earlier compaction and nothing else."""
+    wrapped = unwrap(message) if message.get("role") in ("user", "assistant") else None
+    return wrapped is not None and wrapped.message is None
+
+
+def _fates_of(item: CompactionItem) -> Iterator[tuple[int, Fate]]:
+    if isinstance(item, Summarized):
+        yield from ((index, Fate.SUMMARISED) for index in item.covers)
+        if item.merged_with is not None:
+            yield from _fates_of(item.merged_with)
+    elif isinstance(item, Kept):
+        yield item.index, Fate.KEPT
+    elif isinstance(item, Changed):
+        yield item.index, Fate.PRUNED if item.shortened else Fate.KEPT
+
+
+# -- the engine --------------------------------------------------------------------------------------------------------
 
 _RESERVE = 16_000
 _RESERVE_SHARE = 0.25
@@ -106,6 +378,8 @@ class ContextEngine(ABC):
         self.summarize = setup.summarize
         self.session_id: str | None = None
         self.host: EngineHost | None = None
+        self.recall_hint = ""
+        """By which tools the model can open folded messages, in a sentence for the handoff; empty where it cannot."""
         self.last_prompt_tokens = 0
         self.model = setup.model
         self.context_length = setup.context_length
@@ -276,14 +550,14 @@ def checked_tokens(name: str, value: object) -> int:
         return value
     if isinstance(value, SupportsIndex) and not isinstance(value, bool):
         return value.__index__()
-    raise InvalidArgument(f"{name}={value!r:.80} is no number of tokens; pass a whole number, such as 10_000")
+    raise InvalidArgument(f"{name}={value!r:.80} is no number of tokens", remedy="pass a whole number, such as 10_000")
 
 
 def checked_window(value: object) -> int:
     """A context length that a caller gave; `InvalidArgument` where it is no window."""
     window = checked_tokens("context_length", value)
     if window < 1:
-        raise InvalidArgument(f"context_length={window} is no window; give it in tokens, or leave it out")
+        raise InvalidArgument(f"context_length={window} is no window", remedy="give it in tokens, or leave it out")
     return window
 
 
@@ -291,7 +565,8 @@ def checked_compaction(value: object, engine: str) -> Compaction:
     """What an engine returned; `PluginError` where that is no compaction."""
     if not isinstance(value, Compaction):
         raise PluginError(
-            f"engine {engine!r}: compress() returned {type(value).__name__}; it must return a clew.engines.Compaction"
+            f"engine {engine!r}: compress() returned {type(value).__name__}",
+            remedy="it must return a clew.engines.Compaction",
         )
     return value
 
@@ -299,7 +574,7 @@ def checked_compaction(value: object, engine: str) -> Compaction:
 def checked_topic(value: object) -> str | None:
     """A focus topic that a caller gave: a text, or None."""
     if value is not None and not isinstance(value, str):
-        raise InvalidArgument(f"focus_topic={value!r:.80} is no text; pass a text, or None")
+        raise InvalidArgument(f"focus_topic={value!r:.80} is no text", remedy="pass a text, or None")
     return value
 
 
@@ -318,3 +593,104 @@ def threshold_for(window: int, share: float, max_output: int | None = None) -> i
 
 
 EngineFactory: TypeAlias = Callable[[EngineSetup], ContextEngine]
+
+
+# -- the host ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A message of the conversation with its number, and what is known of it beside its words."""
+
+    number: int
+    message: Message
+    at: datetime
+    tool: str | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryQuery:
+    """What to look for in a conversation, and how much to give back."""
+
+    text: str
+    exact: bool = False
+    """Only where the text stands as it is, in whatever case."""
+    regex: bool = False
+    """Only where the text, as a regular expression, matches a line."""
+    role: str | None = None
+    limit: int = 20
+    snippet_chars: int = 600
+    later_chars: int | None = None
+    """Of the hits behind the first few, where not as many: so that a page has room for more of them."""
+    seen_from: int | None = None
+    """Messages from this number on are in view: they are no first hits."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryHit:
+    """A place where something was found: a message, a persisted output, or a summary."""
+
+    kind: str
+    """`message`, `output` or `summary`."""
+    number: int | None
+    """Of the message; for an output or a summary, how many messages came before it."""
+    text: str
+    """The passage around the match."""
+    at: datetime
+    role: str | None = None
+    tool: str | None = None
+    ref: str = ""
+    """The id of an output."""
+    is_start: bool = True
+    is_end: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryHits:
+    """What was found, the best first; `searched` says in words what was looked through."""
+
+    hits: tuple[HistoryHit, ...]
+    searched: str
+    problem: str = ""
+    """Why the query could not be looked for as it was meant."""
+
+
+class EngineHost(Protocol):
+    """What an engine may ask of its host: the conversation's messages, its nodes, and room for records of its own."""
+
+    offers_tools: bool
+    """Whether the model can call the tools of the engine."""
+
+    async def rows(self, first: int, last: int) -> Sequence[Message]:
+        """The original messages of the conversation with the numbers `first` to `last` (not included)."""
+
+    async def records(self, ids: Sequence[str] | None = None) -> Mapping[str, Any]:
+        """The engine's records of this conversation by id; all of them without `ids`, unknown ids left out."""
+
+    async def put_records(self, records: Mapping[str, Any]) -> None:
+        """Store records, plain JSON by id, outside a compaction. Those of a compaction are `Compaction.records`."""
+
+    async def nodes(self, ids: Sequence[str] | None = None) -> Sequence[Node]:
+        """The nodes of this conversation in the order of what they cover; of `ids` those that there are."""
+
+    async def put_node(self, node: Node) -> None:
+        """Store a better text for a provisional node. New nodes of a compaction are `Compaction.nodes`."""
+
+    async def shown_nodes(self) -> Sequence[Node]:
+        """The nodes that the view shows now, oldest first."""
+
+    async def history(self, first: int, last: int) -> Sequence[HistoryRow]:
+        """The messages with the numbers `first` to `last` (not included), with when they came."""
+
+    async def message_count(self) -> int:
+        """How many messages the conversation has."""
+
+    async def search(self, query: HistoryQuery) -> HistoryHits:
+        """Places in this conversation that a query finds. Every text is a valid query."""
+
+    async def state(self, at: int | None = None) -> Sequence[str]:
+        """How the things of this conversation stand, a line each; as they were behind a message with `at`."""
+
+    async def output(self, id: str) -> str | None:
+        """The whole text of a persisted output; None where there is none of that id."""

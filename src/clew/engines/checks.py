@@ -12,8 +12,16 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from clew.engines.base import ContextEngine, EngineFactory, EngineSetup, SessionStart
-from clew.engines.compaction import Compaction, Fate, indexes_of
+from clew.engines.base import (
+    Compaction,
+    ContextEngine,
+    EngineFactory,
+    EngineSetup,
+    Fate,
+    SessionStart,
+    checked_compaction,
+    indexes_of,
+)
 from clew.messages import Message, calls_of, images_of, repair, text_of, without_cache_markers
 from clew.tokens import count_tokens
 from clew.usage import CanonicalUsage
@@ -164,7 +172,7 @@ async def check_engine(make: EngineFactory) -> list[str]:
     problems = [*_threshold_problems(engine)]
     messages = _conversation()
     as_it_was, state = copy.deepcopy(messages), copy.deepcopy(dict(engine.state))
-    done = await engine.compress(messages, force=True)
+    done = checked_compaction(await engine.compress(messages, force=True), engine.name)
     if messages != as_it_was:
         problems.append("compress changed the messages it was given")
     if dict(engine.state) != state:

@@ -62,6 +62,7 @@ _RUNNER_MARKS = tuple(_TABLE["runners"]["marks"])
 EXIT = Detector.of(_TABLE["exit"])
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
 _LOOKING = _FINDING | frozenset(_TABLE["looking"]["programs"].split())
+_LOOKING_COMMANDS = frozenset(_TABLE["looking"]["commands"])
 SETTLED_BY_COMMIT = tuple(_TABLE["commit"]["settles"])
 
 
@@ -201,8 +202,12 @@ def _only_looks(command: str) -> bool:
 
 def is_lookup(command: str) -> bool:
     """Whether a command line only looks something up: its failure is no failure of the work."""
-    programs = {part.split()[0].rsplit("/", 1)[-1] for part in re_split_commands(command) if part.split()}
-    return programs <= _LOOKING
+    commands = [part.split() for part in re_split_commands(command)]
+    return all(
+        words[0].rsplit("/", 1)[-1] in _LOOKING or " ".join(words[:2]) in _LOOKING_COMMANDS
+        for words in commands
+        if words
+    )
 
 
 def makes_commit(command: str) -> bool:

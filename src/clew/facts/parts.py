@@ -1,7 +1,7 @@
-"""Turns the text of a message into parts: prose, code, output, or noise that is never quoted.
+"""Turns the text of a message into parts: prose, code or output. Noise is in no part, so it is never quoted.
 
-Wrappers, colours and line numbers are stripped, JSON is decoded into `key: value` lines. Noise kinds are rows of
-`parts.toml`; a run of noise becomes one part that knows its kind and its size.
+Wrappers, colours and line numbers are stripped, JSON is decoded into `key: value` lines. Kinds of noise are rows of
+`parts.toml`.
 """
 
 from __future__ import annotations
@@ -9,31 +9,31 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from clew.facts.data import load_table
 from clew.facts.outcomes import Detector
 from clew.facts.text import clip_piece, code_pieces, prose_pieces, result_text, strip_colours, without_gutter
+from clew.lazy import lazy_pattern
 
 
 class PartKind(StrEnum):
     PROSE = "prose"
     CODE = "code"
     OUTPUT = "output"
-    NOISE = "noise"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A run of one kind of text, as pieces that can be quoted; of noise only the size is kept."""
+    """A run of one kind of text, as pieces that can be quoted."""
 
     kind: PartKind
     pieces: tuple[str, ...]
-    noise: str = ""
-    lines: int = 0
+    line_numbers: tuple[str, ...] = ()
+    """Of each piece in its file, where the tool showed them; empty for a piece without one."""
 
 
 _TABLE = load_table("parts.toml")
@@ -53,47 +53,90 @@ _DEFINITIONS = frozenset(_TABLE["code"]["definitions"].split())
 _EXPORTS = frozenset(_TABLE["code"]["exports"].split())
 _COMMENTS = tuple(_TABLE["code"]["comments"])
 _VALUE = re.compile(r"[\"']?[\w.-]+[\"']?\s*[:=]\s*(?:[\"'`\d\[{]|true|false|null|None)\S*.*$")
+_EMPTY_VALUES = tuple(f"{sign} {value}" for sign in "=:" for value in ("[]", "{}", "()", '""', "''", "None", "null"))
 # A function that is assigned to a name, and a field with its type.
 _FUNCTION = re.compile(r"(?:const|let|var|val)\s+\w+\s*(?::[^=]*)?=\s*(?:async\s*)?(?:\(|function\b|\w+\s*=>)")
 _FIELD = re.compile(r"(?:readonly\s+)?\w+\??:\s*[\w<>\[\]|.{}'\" ]+[;,]?$")
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
+_BLOCK = lazy_pattern(rf"<({'|'.join(load_table('harness.toml')['result_blocks'])})>.*?</\1>", re.DOTALL)
+_FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
 _TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
 _ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org")
 _JSON_LIST = '[{"'
+_SAME_LINE_CHARS = 200
 
 
 def prose_parts(text: str) -> list[Part]:
     """The parts of what a person or an agent wrote: prose and fenced code."""
     text = strip_colours(text)
     if "```" not in text and "~~~" not in text:
-        return _with_noise(PartKind.PROSE, prose_pieces(text), text)
+        return _without_noise(PartKind.PROSE, prose_pieces(text), text)
     parts: list[Part] = []
-    for at, block in enumerate(_FENCE.split(text)):
-        if at % 2:
-            parts += _with_noise(PartKind.CODE, code_pieces(block), block)
+    for is_code, block in _fenced_blocks(text):
+        if is_code:
+            parts += _without_noise(PartKind.CODE, code_pieces(_FENCE.sub("", block)), block)
         else:
-            parts += _with_noise(PartKind.PROSE, prose_pieces(block), block)
+            parts += _without_noise(PartKind.PROSE, prose_pieces(block), block)
     return parts
+
+
+def _fenced_blocks(text: str) -> list[tuple[bool, str]]:
+    """Blocks of the text in order, and whether each is fenced. A fence with a language may be inside another one."""
+    blocks: list[tuple[bool, str]] = []
+    depth = start = 0
+    for fence in _FENCE.finditer(text):
+        opens = not depth or bool(fence[1])
+        if depth == (not opens):
+            blocks.append((not opens, text[start : fence.start()]))
+            start = fence.end()
+        depth += 1 if opens else -1
+    if depth > 1:
+        # Fences that are not nested but unbalanced: each one begins or ends a block.
+        return [(at % 2 == 1, block) for at, block in enumerate(_FENCE.sub("\0", text).split("\0"))]
+    return [*blocks, (depth == 1, text[start:])]
 
 
 def output_parts(text: str) -> list[Part]:
     """The parts of a tool result."""
-    text = strip_colours(result_text(text))
+    text = _own_text(text)
     decoded = json_lines(text)
     lines = decoded if decoded is not None else without_gutter([line for line in text.split("\n") if line.strip()])
     if decoded is None and _JSON_LIST in text:
         lines = list(chain.from_iterable(map(_list_in_line, lines)))
-    return _with_noise(PartKind.OUTPUT, (line for line in map(str.strip, lines) if not _TAG_LINE.fullmatch(line)), text)
+    return _without_noise(
+        PartKind.OUTPUT, (line for line in map(str.strip, lines) if not _TAG_LINE.fullmatch(line)), text
+    )
 
 
 def file_parts(text: str, path: str) -> list[Part]:
-    """The parts of a file that was read: a document as prose, anything else as code."""
-    lines = without_gutter(strip_colours(result_text(text)).split("\n"), of_file=True)
+    """The parts of a file that was read: a document as prose, anything else as code with the numbers of its lines."""
+    shown = _own_text(text).split("\n")
+    lines = without_gutter(shown, of_file=True)
     text = "\n".join(line for line in lines if not _TAG_LINE.fullmatch(line))
     if is_document(path):
         return prose_parts(text)
-    return _with_noise(PartKind.CODE, code_pieces(text), text)
+    parts = _without_noise(PartKind.CODE, code_pieces(text), text)
+    return parts if lines is shown else _with_line_numbers(parts, shown, lines)
+
+
+def _with_line_numbers(parts: Sequence[Part], shown: Sequence[str], lines: Sequence[str]) -> list[Part]:
+    """The parts of `lines` with the numbers that stand before these lines in `shown`."""
+    numbered = ((line.strip(), before[: len(before) - len(line)]) for before, line in zip(shown, lines, strict=True))
+    found: list[Part] = []
+    for part in parts:
+        gutters = (
+            # A piece is a line, or begins with one; the pieces are in the order of the lines.
+            next((gutter for line, gutter in numbered if line and piece.startswith(line[:_SAME_LINE_CHARS])), "")
+            for piece in part.pieces
+        )
+        found.append(replace(part, line_numbers=tuple("".join(filter(str.isdigit, gutter)) for gutter in gutters)))
+    return found
+
+
+def _own_text(text: str) -> str:
+    """The text of a result without its wrapper, colours, and what a harness adds to every result."""
+    text = strip_colours(result_text(text))
+    return _BLOCK.sub("", text) if "</" in text else text
 
 
 def is_document(path: str) -> bool:
@@ -103,36 +146,24 @@ def is_document(path: str) -> bool:
 
 def code_parts(text: str) -> list[Part]:
     """The parts of a text that is written to a file."""
-    return _with_noise(PartKind.CODE, code_pieces(text), text)
+    return _without_noise(PartKind.CODE, code_pieces(text), text)
 
 
-def _with_noise(kind: PartKind, pieces: Iterator[str], text: str) -> list[Part]:
-    """The pieces of a text as parts of their kind, each run of noise as a part of its own."""
-    detectors = [detector for detector in NOISE if _has_one(text, detector.literals)]
-    parts: list[Part] = []
-    good: list[str] = []
-    noisy, name = 0, ""
-
-    def close_noise() -> None:
-        nonlocal noisy, name
-        if noisy:
-            parts.append(Part(PartKind.NOISE, (), name, noisy))
-        noisy, name = 0, ""
-
+def _without_noise(kind: PartKind, pieces: Iterator[str], text: str) -> list[Part]:
+    """The pieces of a text that are no noise, as one part; none where all of them are noise."""
+    # Of each detector only the literals that the text has: most texts have none, and most pieces none of those.
+    detectors = [(one, has) for one in NOISE if (has := [literal for literal in one.literals if literal in text])]
+    kept: list[str] = []
     for piece in pieces:
-        found = noise_of(piece, detectors) if detectors or len(piece) >= _NUMBERS_CHARS else ""
-        if not found:
-            close_noise()
-            good.append(clip_piece(piece))
+        if len(piece) >= _NUMBERS_CHARS and _noise_of_long(piece):
             continue
-        if good:
-            parts += _without_listings(kind, good)
-            good = []
-        if name != found:
-            close_noise()
-        noisy, name = noisy + 1, found
-    close_noise()
-    return [*parts, *(_without_listings(kind, good) if good else ())]
+        for detector, literals in detectors:
+            if _has_one(piece, literals) and detector.pattern.search(piece):
+                break
+        else:
+            kept.append(clip_piece(piece))
+    kept = kept if kind is PartKind.PROSE else _without_listings(kept)
+    return [Part(kind, tuple(kept))] if kept else []
 
 
 def _has_one(text: str, literals: Sequence[str]) -> bool:
@@ -142,30 +173,16 @@ def _has_one(text: str, literals: Sequence[str]) -> bool:
     return False
 
 
-def _without_listings(kind: PartKind, pieces: Sequence[str]) -> list[Part]:
-    """Long runs of lines with one name or path each are a listing."""
-    if kind is PartKind.PROSE or len(pieces) < _LISTING_LINES:
-        return [Part(kind, tuple(pieces), lines=len(pieces))]
-    parts: list[Part] = []
+def _without_listings(pieces: list[str]) -> list[str]:
+    """The pieces without listings, which are long runs of lines with one name or path each."""
+    if len(pieces) < _LISTING_LINES:
+        return pieces
     kept: list[str] = []
-    run: list[str] = []
-    for piece in (*pieces, ""):
-        if piece and len(piece) <= _LONGEST_NAME and _ONE_NAME.fullmatch(piece):
-            run.append(piece)
-            continue
-        if len(run) >= _LISTING_LINES:
-            if kept:
-                parts.append(Part(kind, tuple(kept), lines=len(kept)))
-                kept = []
-            parts.append(Part(PartKind.NOISE, (), "listing", len(run)))
-        else:
-            kept += run
-        run = []
-        if piece:
-            kept.append(piece)
-    if kept:
-        parts.append(Part(kind, tuple(kept), lines=len(kept)))
-    return parts
+    for is_name, run in groupby(pieces, lambda piece: len(piece) <= _LONGEST_NAME and bool(_ONE_NAME.fullmatch(piece))):
+        lines = list(run)
+        if not is_name or len(lines) < _LISTING_LINES:
+            kept += lines
+    return kept
 
 
 def code_feature(line: str) -> str:
@@ -178,16 +195,16 @@ def code_feature(line: str) -> str:
         words = words[1:]
     if is_exported or (words and words[0] in _DEFINITIONS) or _FUNCTION.match(line):
         return "definition"
-    if _VALUE.match(line):
+    if _VALUE.match(line) and not line.rstrip(";,").endswith(_EMPTY_VALUES):
         return "value"
     return "field" if _FIELD.match(line) else "statement"
 
 
-def noise_of(line: str, detectors: Sequence[Detector] = NOISE) -> str:
+def noise_of(line: str) -> str:
     """The kind of noise that a line is; empty where it can be quoted."""
     if len(line) >= _NUMBERS_CHARS and (found := _noise_of_long(line)):
         return found
-    for detector in detectors:
+    for detector in NOISE:
         if detector.found_in(line):
             return detector.name
     return ""

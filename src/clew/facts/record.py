@@ -197,13 +197,16 @@ class Record:
         if self.exchanges and self.exchanges[-1].request and not self.exchanges[-1].is_answered and continues(said):
             # A word to go on with a request that waits for its answer is no request of its own.
             return
-        is_cancellation = cancels(said) and bool(self.exchanges)
-        if is_cancellation:
-            self.exchanges[-1].cancelled = True
         exchange = Exchange(number, said, repeats=self._requests.get(said))
         if len(said) <= _SHORT_ANSWER_CHARS and self._last_text and not is_thanks(said):
             exchange.chosen = chosen_option(said, self._last_text)
             exchange.offered = self._last_text_number if exchange.chosen else None
+        # "Leave it" cancels nothing where the agent asked whether to leave it.
+        is_cancellation = (
+            bool(self.exchanges) and cancels(said) and said.lower().strip(" .!") not in exchange.chosen.lower()
+        )
+        if is_cancellation:
+            self.exchanges[-1].cancelled = True
         if len(said) >= _SHORTEST_REPLAY_CHARS:
             self._requests.setdefault(said, number)
         self.exchanges.append(exchange)
@@ -338,15 +341,18 @@ class Record:
                 self._change_file(effect, action.number)
                 if self._log is not None:
                     self._log.add_file(effect, number, by_command=reading.verb == "RAN")
-        if self._log is None:
-            return
-        if reading.verb == "RAN":
-            self._log.add_run(command, outcome, text, number)
-        elif not outcome.failed:
-            for path, settings in action.settings:
-                self._log.add_settings(settings, number, path)
+        if self._log is not None:
+            self._log_result(self._log, action, outcome, text, number)
         if said := person_in_result(text):
             self._add_request(said, number)
+
+    @staticmethod
+    def _log_result(log: FactLog, action: Action, outcome: Outcome, text: str, number: int) -> None:
+        if action.reading.verb == "RAN":
+            log.add_run(action.reading.target, outcome, text, number)
+        elif not outcome.failed:
+            for path, settings in action.settings:
+                log.add_settings(settings, number, path)
 
     def _change_file(self, effect: FileEffect, number: int) -> None:
         known = self.files.pop(effect.path, None)

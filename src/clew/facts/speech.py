@@ -216,6 +216,16 @@ def announces(text: str) -> bool:
     return len(said) < _LONGEST_ANNOUNCEMENT and said.lower().startswith(INTENT.openings) and "\n" not in said
 
 
+def concludes(sentence: str) -> bool:
+    """Whether a sentence says something by itself: no heading, question, announcement, or opening of a list."""
+    return not (
+        sentence.startswith("#")
+        or sentence.rstrip("*_ `").endswith((":", "："))
+        or is_question(sentence)
+        or sentence.lower().startswith(INTENT.openings)
+    )
+
+
 def is_thanks(text: str) -> bool:
     words = _WORD.findall(text.lower())
     return 0 < len(words) <= 4 and words[0] in THANKS.words and not is_question(text)

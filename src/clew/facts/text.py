@@ -7,9 +7,8 @@ number, hash) in lower case. Nothing here knows what a message is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from enum import IntEnum
-from itertools import chain
 
 from clew.lazy import lazy_pattern
 
@@ -19,6 +18,10 @@ _BULLET = lazy_pattern(r"\s*(?:[-*•+]|\d{1,3}[.)])\s+")
 _GUTTER = lazy_pattern(r"\s*\d+(?:→|\t|[:|-] ?)")
 _FILE_GUTTER = lazy_pattern(r"\s*\d+(?:→|\t|[:|-] ?|  )")
 _TERM = lazy_pattern(r"[\w./:@#%+~$\\*=-]{2,}")
+_BLANKS = dict.fromkeys(
+    (code for code in range(128) if not chr(code).isalnum() and chr(code) not in "\n_./:@#%+~$\\*=-"), " "
+)
+"""For ASCII text: blanks in place of all characters that are in no term."""
 _WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _INNER = lazy_pattern(r"[\w-]+\.[a-z]{1,5}\b|\w+")
 _FILE_NAME = lazy_pattern(r"[\w-]+\.[A-Za-z]{1,5}")
@@ -140,7 +143,11 @@ def code_pieces(text: str) -> Iterator[str]:
     for line in text.split("\n"):
         line = line.strip()
         is_comment = line.startswith(("//", "#", "* ", "--", ";;")) and not line.startswith(("#!", "#include", "---"))
-        if comment and (not is_comment or len(comment) + len(line) > _LONGEST_COMMENT or line[:3] != comment[:3]):
+        if comment and (
+            not is_comment
+            or len(comment) + len(line) > _LONGEST_COMMENT
+            or line.split(None, 1)[0] != comment.split(None, 1)[0]
+        ):
             yield comment
             comment = ""
         if is_comment:
@@ -169,7 +176,10 @@ class Terms:
     """Finds the terms of texts. Remembers each word and text it has seen, so one instance serves one fold."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, ...]] = {}
+        self._first: dict[str, str] = {}
+        """The first term of each word; empty where it has none."""
+        self._more: dict[str, tuple[str, ...]] = {}
+        """The other terms of the few words that have several."""
         self._found: dict[str, Set[str]] = {}
         """By text: a third of the lines of a session occur in it before."""
         self.kinds: dict[str, TermKind] = {}
@@ -178,11 +188,33 @@ class Terms:
         """The distinct terms of a text."""
         found = self._found.get(text)
         if found is None:
-            known = self._known
-            words = set(_TERM.findall(text))
-            for word in words.difference(known):
-                known[word] = self._learn(word)
-            found = self._found[text] = set(chain.from_iterable(map(known.__getitem__, words)))
+            found = self._found[text] = self._terms_of(set(_TERM.findall(text)))
+        return found
+
+    def of_each(self, texts: Sequence[str]) -> Iterator[Set[str]]:
+        """The terms of each text, in order: faster than one by one for lines of ASCII."""
+        joined = "\n".join(texts)
+        lines = joined.translate(_BLANKS).split("\n") if joined.isascii() else []
+        return map(self._of_words, texts, lines) if len(lines) == len(texts) else map(self.of, texts)
+
+    def _of_words(self, text: str, words: str) -> Set[str]:
+        found = self._found.get(text)
+        if found is None:
+            found = self._found[text] = self._terms_of(set(words.split()))
+        return found
+
+    def _terms_of(self, words: set[str]) -> Set[str]:
+        first, more = self._first, self._more
+        for word in words.difference(first):
+            terms = self._learn(word)
+            first[word] = terms[0] if terms else ""
+            if len(terms) > 1:
+                more[word] = terms[1:]
+        found = set(map(first.__getitem__, words))
+        found.discard("")
+        if not more.keys().isdisjoint(words):
+            for word in words:
+                found.update(more.get(word, ()))
         return found
 
     def of_all(self, texts: Iterable[str]) -> set[str]:
@@ -230,7 +262,7 @@ class Terms:
 
 def _is_exact_name(word: str) -> bool:
     """snake_case, camelCase, PascalCase, a file name, or a number of some length."""
-    if "_" in word or _FILE_NAME.fullmatch(word):
+    if "_" in word or ("." in word and _FILE_NAME.fullmatch(word)):
         return len(word) > 3
     return _has_inner_capital(word) or (len(word) > 2 and word[0].isdigit())
 

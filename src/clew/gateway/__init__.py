@@ -6,31 +6,16 @@ a fold is, it does not know.
 """
 
 from clew.gateway.admission import RequestBounds, is_loopback
+from clew.gateway.api import Refused
 from clew.gateway.aws import AwsCredential, aws_credential
-from clew.gateway.callers import Caller, Callers, Refusal
-from clew.gateway.client_checks import check_clients
-from clew.gateway.client_setups import (
-    ANTHROPIC,
-    CLIENT_SETUPS,
-    ENVIRONMENT,
-    GOOGLE,
-    OPENAI,
-    ClientSetup,
-    ServedModel,
-    fill_in,
-    find_program,
-    served_model,
-    setup_named,
-    setups_for,
-)
-from clew.gateway.event_feed import EventFeed
-from clew.gateway.exchange import Exchanges
-from clew.gateway.hosted import NOT_HOSTED, CallerProvider, HostedCaller, HostedConversations, asks_with_own_credential
-from clew.gateway.hosting import HostingRoutes, add_hosting
-from clew.gateway.keys import (
+from clew.gateway.callers import (
     KEY_PREFIX,
+    Caller,
     CallerCredential,
-    KeyState,
+    Callers,
+    CallLimits,
+    CallMeter,
+    Refusal,
     hash_key,
     is_access_key,
     is_same_secret,
@@ -39,17 +24,46 @@ from clew.gateway.keys import (
     read_credential,
     state_of_key,
 )
-from clew.gateway.limits import CallLimits, CallMeter
-from clew.gateway.metrics import GatewayMetrics
-from clew.gateway.observers import LOG_FORMATS, ExchangeLog, GatewayLogFormatter, GatewayObserver, Observers
-from clew.gateway.page_server import PageServer, ServedPages
-from clew.gateway.probe import ProbeFinding, probe_gateway
-from clew.gateway.problems import Refused
-from clew.gateway.records import HANDOFF_WRITERS, MODES, ExchangeRecord, HandoffWriter, Mode
+from clew.gateway.clients import (
+    ANTHROPIC,
+    CLIENT_SETUPS,
+    ENVIRONMENT,
+    GOOGLE,
+    OPENAI,
+    ClientSetup,
+    ProbeFinding,
+    ServedModel,
+    check_clients,
+    fill_in,
+    find_program,
+    probe_gateway,
+    served_model,
+    setup_named,
+    setups_for,
+)
+from clew.gateway.conversations import HANDOFF_WRITERS, MODES, ExchangeRecord, HandoffWriter, Mode
+from clew.gateway.exchange import HOLD_SECONDS, Exchanges
+from clew.gateway.hosted import NOT_HOSTED, CallerProvider, HostedCaller, HostedConversations, asks_with_own_credential
+from clew.gateway.hosting import HostingRoutes, add_hosting
+from clew.gateway.observe import (
+    LOG_FORMATS,
+    EventFeed,
+    ExchangeLog,
+    GatewayLogFormatter,
+    GatewayMetrics,
+    GatewayObserver,
+    GatewayTelemetry,
+    Observers,
+    exporting_provider,
+)
 from clew.gateway.relay import PING_SECONDS
-from clew.gateway.server import OPEN_PATHS, TOKEN_HEADER, GatewayOptions, GatewayServer, caller_of
-from clew.gateway.shared_limits import SharedCallCounts
-from clew.gateway.telemetry import GatewayTelemetry, exporting_provider
+from clew.gateway.server import (
+    OPEN_PATHS,
+    TOKEN_HEADER,
+    GatewayOptions,
+    GatewayServer,
+    PageServer,
+)
 from clew.gateway.upstream import Upstreams, UpstreamServer
 from clew.gateway.wires import KINDS
 
@@ -59,6 +73,7 @@ __all__ = [
     "ENVIRONMENT",
     "GOOGLE",
     "HANDOFF_WRITERS",
+    "HOLD_SECONDS",
     "KEY_PREFIX",
     "KINDS",
     "LOG_FORMATS",
@@ -90,7 +105,6 @@ __all__ = [
     "HostedCaller",
     "HostedConversations",
     "HostingRoutes",
-    "KeyState",
     "Mode",
     "Observers",
     "PageServer",
@@ -99,14 +113,11 @@ __all__ = [
     "Refused",
     "RequestBounds",
     "ServedModel",
-    "ServedPages",
-    "SharedCallCounts",
     "UpstreamServer",
     "Upstreams",
     "add_hosting",
     "asks_with_own_credential",
     "aws_credential",
-    "caller_of",
     "check_clients",
     "exporting_provider",
     "fill_in",

@@ -1,17 +1,27 @@
-"""Who sends a request: one way for every header style and every route.
+"""Who sends a request, one way for every header style and every route; and the keys of callers.
 
 With a key of Clew a caller is the key's owner, and the upstream's own credential goes on in its place. Where there are
-no keys a caller is told by its own credential, which passes. Once there is a key, nobody is served without one. A
+no keys a caller is identified by its own credential, which passes. Once there is a key, nobody is served without one. A
 request that is signed for Amazon is served where the gateway has the credential that it was signed with.
+
+A key is long and random, so that a plain SHA-256 of it can be kept and looked up: nobody can guess back from it.
 """
 
 from __future__ import annotations
 
+import hmac
 import logging
+import math
+import secrets
+import string
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Literal, TypeAlias
 from urllib.parse import unquote_plus
 
 from aiohttp import web
@@ -19,17 +29,8 @@ from multidict import CIMultiDict
 
 from clew.errors import ConflictingCredentials, StoreError
 from clew.gateway.aws import AwsCredential, is_signed, is_signed_with
-from clew.gateway.keys import (
-    KEY_PREFIX,
-    CallerCredential,
-    hash_key,
-    is_access_key,
-    owner_of_credential,
-    read_credential,
-    state_of_key,
-)
 from clew.gateway.wires import GEMINI, is_models_path, wire_path
-from clew.store import AccessKey, KeyHandoffs, KeyMode, Store
+from clew.store import AccessKey, CallBucket, KeyHandoffs, KeyMode, KeyRecall, KeyStore, Store, TakenCalls
 
 _REMEMBERED_SECONDS = 2.0
 """So long a key that was revoked, or has spent its budget, may still be taken."""
@@ -66,6 +67,7 @@ class Caller:
     places: tuple[str, ...] = ()
     """Where its credential stood: headers, in small letters, and `?key` for the query."""
     handoffs: KeyHandoffs | None = None
+    recall: KeyRecall | None = None
     is_guessable: bool = False
     """Whether others may have the same credential: it has none, or a usual filler such as `ollama`."""
     is_signed: bool = False
@@ -109,7 +111,7 @@ class Callers:
     ) -> None:
         """`is_private`: callers without a key of Clew are served even where there are keys."""
         self._is_private = is_private
-        self._store = store
+        self.keys = self._store = store
         self._aws = aws
         self._clock = clock
         self._keys: dict[bytes, tuple[float, AccessKey | None]] = {}
@@ -173,7 +175,7 @@ class Callers:
         state = state_of_key(key, datetime.now(UTC))
         if state != "valid":
             raise Refusal(*_WHY[state])
-        return Caller(key.owner, key.mode, key.id, credential.places, key.handoffs)
+        return Caller(key.owner, key.mode, key.id, credential.places, key.handoffs, key.recall)
 
     def upstream_credential(self, request: web.Request, caller: Caller) -> str | None:
         """What the upstream is asked with for a caller whose request does not pass; None: ours, or none."""
@@ -214,3 +216,226 @@ def _is_withheld(pair: str, *, has_key: bool) -> bool:
 def _away(problem: StoreError) -> Refusal:
     _log.error("callers cannot be told apart: %s", problem)
     return Refusal(503, "the gateway cannot look up its keys now; try again", {"Retry-After": "2"})
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+KEY_PREFIX = "clew_sk_"
+KeyState: TypeAlias = Literal["valid", "revoked", "expired", "over_budget"]
+_KEY_CHARS = string.ascii_letters + string.digits
+# 62 ** 43 is a little more than 2 ** 256.
+_RANDOM_CHARS = 43
+_KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
+_AUTHORIZATION = "authorization"
+_KEY_QUERY = "key"
+_BEARER = "bearer"
+_OWNER_CHARS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CallerCredential:
+    """What a caller names itself by."""
+
+    secret: str = field(repr=False)
+    """A key of Clew or of a provider; an `Authorization` of another scheme than Bearer, whole."""
+    places: tuple[str, ...]
+    """Where it stood: names of headers in small letters, or `?key`. It is taken out there before a request goes on."""
+
+
+def make_key() -> str:
+    """A new key, which nobody has."""
+    return KEY_PREFIX + "".join(secrets.choice(_KEY_CHARS) for _ in range(_RANDOM_CHARS))
+
+
+def hash_key(key: str) -> bytes:
+    """What is kept of a key, and what it is found by."""
+    return sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def is_access_key(secret: str) -> bool:
+    """Whether a secret says that it is a key of Clew, known or not: it never goes to a provider."""
+    return secret.startswith(KEY_PREFIX)
+
+
+def is_same_secret(one: str, other: str) -> bool:
+    """Whether two secrets are equal, in a time that does not tell where they differ."""
+    return hmac.compare_digest(hash_key(one), hash_key(other))
+
+
+def owner_of_credential(credential: CallerCredential | None) -> str:
+    """The owner that stands for a caller where there are no keys: one for each credential, none of it readable."""
+    if credential is None:
+        return "caller:none"
+    return f"caller:{hash_key(credential.secret).hex()[:_OWNER_CHARS]}"
+
+
+def read_credential(
+    headers: Iterable[tuple[str, str]], query: Iterable[tuple[str, str]] = ()
+) -> CallerCredential | None:
+    """The credential of a request; None where it has none. `ConflictingCredentials` where two of them differ.
+
+    It stands in `Authorization: Bearer`, `x-api-key`, `x-goog-api-key` or Azure's `api-key`, or, as Gemini's clients
+    may write it, in the query as `key`: give `query` on Gemini's routes only. Every occurrence of a header counts, also
+    a repeated one.
+    """
+    found = [*_in_headers(headers), *(("?key", value.strip()) for name, value in query if name == _KEY_QUERY)]
+    named = [(place, secret) for place, secret in found if secret]
+    if not named:
+        return None
+    places = tuple(dict.fromkeys(place for place, _ in named))
+    first = named[0][1]
+    if not all(is_same_secret(first, secret) for _, secret in named):
+        raise ConflictingCredentials(places)
+    return CallerCredential(first, places)
+
+
+def state_of_key(key: AccessKey, now: datetime) -> KeyState:
+    """Whether a key may be used: the first reason why not."""
+    if key.revoked is not None:
+        return "revoked"
+    if key.expires is not None and key.expires <= now:
+        return "expired"
+    if key.budget_micros is not None and key.spent_micros >= key.budget_micros:
+        return "over_budget"
+    return "valid"
+
+
+def _in_headers(headers: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for written, value in headers:
+        name = written.lower()
+        if name in _KEY_HEADERS:
+            yield name, value.strip()
+        elif name == _AUTHORIZATION:
+            scheme, _, rest = value.strip().partition(" ")
+            # The SDKs write a bare "Bearer" where they were given an empty key.
+            yield name, rest.strip() if scheme.lower() == _BEARER else value.strip()
+
+
+MAX_CALLERS = 10_000
+"""Remembered at the same time; beyond it those are forgotten who have rested longest."""
+_PORTIONS = 64
+"""A portion is such a part of the requests of a minute."""
+_KEPT_SECONDS = 5.0
+"""After that, what is left of a portion is not used any more."""
+_EVERYBODY = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """None is no limit."""
+
+    per_minute: int | None = 6_000
+    at_once: int | None = 256
+    total_per_minute: int | None = None
+    total_at_once: int | None = 1_024
+
+
+@dataclass(slots=True)
+class _CallerCount:
+    """What this process knows of a caller."""
+
+    under_way: int = 0
+    portion: int = 0
+    """Requests that were taken and not used yet."""
+    until: float = 0.0
+    bucket: CallBucket | None = None
+    """Where there is no store to count in."""
+
+
+class CallMeter:
+    """Counts requests, and refuses those beyond the limits."""
+
+    def __init__(
+        self,
+        limits: CallLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        store: KeyStore | None = None,
+    ) -> None:
+        self.limits = limits or CallLimits()
+        self._clock = clock
+        self._store = store
+        self._total = _CallerCount()
+        self._callers: OrderedDict[str, _CallerCount] = OrderedDict()
+        self._has_taken = False
+
+    @property
+    def under_way(self) -> int:
+        """Requests of this process that have not ended."""
+        return self._total.under_way
+
+    @property
+    def callers(self) -> int:
+        """How many are remembered here."""
+        return len(self._callers)
+
+    @asynccontextmanager
+    async def admit(self, caller: str) -> AsyncIterator[None]:
+        """Count a request for as long as the block lasts; raises `Refusal` where it is one too many."""
+        limits, total = self.limits, self._total
+        calls = self._callers.setdefault(caller, _CallerCount())
+        self._callers.move_to_end(caller)
+        _check_at_once(calls, limits.at_once, "this caller")
+        _check_at_once(total, limits.total_at_once, "this gateway")
+        for one in (calls, total):
+            one.under_way += 1
+        try:
+            self._forget_one()
+            await self._take(calls, caller, limits.per_minute, "this caller")
+            await self._take(total, _EVERYBODY, limits.total_per_minute, "this gateway")
+            yield
+        finally:
+            for one in (calls, total):
+                one.under_way -= 1
+
+    async def forget_resting(self) -> None:
+        """Forget those who have nothing under way and no portion left; they are as anybody who has never come."""
+        now, minute = self._clock(), 60.0
+        for caller, calls in list(self._callers.items()):
+            rested = now - (calls.until - _KEPT_SECONDS)
+            if not calls.under_way and (calls.bucket is None or rested >= minute) and now >= calls.until:
+                del self._callers[caller]
+        if self._store is not None and self._has_taken:
+            self._has_taken = False
+            try:
+                await self._store.forget_resting_callers()
+            except StoreError:
+                self._has_taken = True
+
+    async def _take(self, calls: _CallerCount, caller: str, per_minute: int | None, whose: str) -> None:
+        """Use one request of a portion, or take another portion first."""
+        if per_minute is None:
+            return
+        now = self._clock()
+        if calls.portion <= 0 or now >= calls.until:
+            taken = await self._portion(calls, caller, per_minute, now)
+            if not taken.count:
+                seconds = max(1, math.ceil(round(taken.seconds, 3)))
+                message = f"{whose} has sent {per_minute} requests in a minute, which is the limit"
+                raise Refusal(429, message, {"Retry-After": str(seconds)})
+            calls.portion, calls.until = taken.count, now + _KEPT_SECONDS
+        calls.portion -= 1
+
+    async def _portion(self, calls: _CallerCount, caller: str, per_minute: int, now: float) -> TakenCalls:
+        wanted = max(1, per_minute // _PORTIONS)
+        if self._store is None:
+            micros = int(now * 1_000_000)
+            calls.bucket = calls.bucket or CallBucket(float(per_minute), micros)
+            return calls.bucket.take(per_minute, wanted, micros)
+        self._has_taken = True
+        try:
+            return await self._store.take_calls(caller, per_minute, wanted)
+        except StoreError as problem:
+            # Whoever cannot be counted is served: the store is away, and not the caller too fast.
+            _log.error("requests are not counted: %s", problem)
+            return TakenCalls(wanted)
+
+    def _forget_one(self) -> None:
+        if len(self._callers) > MAX_CALLERS:
+            resting = next((caller for caller, calls in self._callers.items() if not calls.under_way), None)
+            if resting is not None:
+                del self._callers[resting]
+
+
+def _check_at_once(calls: _CallerCount, at_once: int | None, whose: str) -> None:
+    if at_once is not None and calls.under_way >= at_once:
+        raise Refusal(429, f"{whose} has {at_once} requests under way, which is the limit", {"Retry-After": "1"})

@@ -9,24 +9,103 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
+from aiohttp import web
 from multidict import CIMultiDict
 
 from clew.errors import StaleHistory, StoreError
 from clew.facts import title_of
+from clew.gateway.admission import where_it_failed
 from clew.gateway.bodies import hashes_of, read_json, write_json
 from clew.gateway.callers import Caller
-from clew.gateway.connections import where_it_failed
-from clew.gateway.savings import direct_usage
+from clew.gateway.clients import ClientProgram
+from clew.gateway.merged_replies import RecallTurn
 from clew.gateway.wires import WirePath, WireRequest
-from clew.messages import DialectName, GrowingHistory
+from clew.messages import DialectName, History
 from clew.store import ModelCall, NewSession, View
-from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime, TakenHistory
-from clew.usage import CanonicalUsage
+from clew.turn import (
+    KEPT_SHARE,
+    Conversation,
+    ModelTarget,
+    ProjectedConversation,
+    Recovery,
+    Runtime,
+    TakenHistory,
+    early_fold_pays,
+    next_message_cost,
+)
+from clew.usage import CanonicalUsage, cost_of
+
+MUST_FOLD = 0.95
+"""Of the window: above it a fold waits for nothing, since the next turn may not fit any more."""
+
+
+PREPARE_AT = 0.70 / 0.85
+"""Of the threshold: 70% of the window, or less where the client reserves room for output."""
+_LEAD_TURNS = 5
+"""So many turns before the threshold a model begins to write: it takes as long as two, and what comes since stays."""
+
+_WORTH = 2
+"""A model's handoff may cost so many times what the fold saves: it is far better than the built-in one."""
+
+
+def is_time_to_prepare(tokens: int, turns: int, threshold: int) -> bool:
+    """Whether a handoff is to be written by the time that a conversation of so many turns reaches the threshold.
+
+    From 70% of the window on, and no earlier than needed: all that comes since then stays in view behind it.
+    """
+    growth = tokens / max(1, turns)
+    return tokens >= PREPARE_AT * threshold and tokens + _LEAD_TURNS * growth >= threshold
+
+
+def handoff_pays(tokens: int, turns: int, summary: int, target: ModelTarget) -> bool:
+    """Whether a handoff of so many tokens by the model is worth what it costs beside what the fold saves; True without
+    a price.
+
+    In a session of a few turns with large results it is not: there the built-in handoff is used.
+    """
+    cost = next_message_cost(tokens, target.model, target.served_by or None)
+    return cost is None or not cost.cold or early_fold_pays(tokens, _WORTH * turns, summary, target)
+
+
+def pays_back(tokens: int, turns: int, model: str, provider: str | None) -> bool:
+    """Whether folding a prompt of so many tokens is paid back in the turns that are still to be expected.
+
+    A session that has gone on for so many turns goes on for as many more, on average. A fold moves the prefix: what is
+    left of the prompt is written to the cache once more, and each later turn reads so much less. True where no price is
+    known, or it is nothing.
+    """
+    read = cost_of(CanonicalUsage(cache_read_tokens=tokens), model, provider)
+    written = cost_of(CanonicalUsage(cache_write_tokens=tokens), model, provider)
+    plain = cost_of(CanonicalUsage(input_tokens=tokens), model, provider)
+    if read is None or written is None or plain is None or not plain.total:
+        return True
+    again = max(written.total, plain.total) - read.total
+    return turns * (1 - KEPT_SHARE) * float(read.total) > KEPT_SHARE * float(again)
+
+
+def direct_usage(usage: CanonicalUsage, freed: int, before: int) -> CanonicalUsage:
+    """What the client's own request would have used, for one that used `usage` after folds that freed so many tokens.
+
+    `before` is the prompt of the client's request before this one.
+    """
+    if freed <= 0:
+        return usage
+    whole = usage.prompt_tokens + freed
+    read = min(whole, max(before, usage.cache_read_tokens + freed))
+    rest = whole - read
+    is_written = usage.cache_write_tokens > 0
+    return replace(
+        usage,
+        input_tokens=0 if is_written else rest,
+        cache_write_tokens=rest if is_written else 0,
+        cache_read_tokens=read,
+    )
+
 
 _log = logging.getLogger("clew.gateway")
 
@@ -91,6 +170,8 @@ class OpenConversation:
     """A conversation as a client sends it. Whoever changes it holds the lock."""
 
     key: ConversationKey
+    first: int
+    """The hash of the first item that it came with."""
     view: ProjectedConversation
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     used_at: float = 0.0
@@ -102,8 +183,6 @@ class OpenConversation:
     hashes: list[int] = field(default_factory=list)
     """Of each item of the newest request. What is known behind them are replies, which the client may spell in its own
     way."""
-    written: dict[int, tuple[Any, bytes]] = field(default_factory=dict)
-    """Items that were written here, by their identity, with their bytes: the same ones in every request."""
     shown: list[bytes | int] | None = None
     """What was sent for the newest request: its items by their places, and what was written; None: all of it."""
     shown_of: int = 0
@@ -197,13 +276,9 @@ class OpenConversation:
         if shown is None:
             self.shown = None
             return list(raw) if until else None
-        places = {id(item): at for at, item in enumerate(self.view.items)}
-        order = [places.get(id(item)) for item in shown]
-        kept = {id(item): self._written(item) for item, at in zip(shown, order, strict=True) if at is None}
-        self.written = kept
         # What was written here stands for what came before the fold, and may hold some of it.
         old = change if until else bytes
-        self.shown = [old(kept[id(item)][1]) if at is None else at for item, at in zip(shown, order, strict=True)]
+        self.shown = [it if isinstance(it, int) else old(write_json(it)) for it in shown]
         self.shown_of = len(raw)
         return [it if isinstance(it, bytes) else raw[it] for it in self.shown]
 
@@ -215,9 +290,6 @@ class OpenConversation:
             it if isinstance(it, bytes) else raw[it] for it in self.shown if isinstance(it, bytes) or it < len(raw)
         ]
         return [*folded, *raw[self.shown_of :]]
-
-    def _written(self, item: Any) -> tuple[Any, bytes]:
-        return self.written.get(id(item)) or (item, write_json(item))
 
     async def record(
         self,
@@ -259,16 +331,24 @@ class OpenConversations:
     def __init__(self, runtime: Runtime, clock: Callable[[], float] = time.monotonic) -> None:
         self._runtime = runtime
         self._clock = clock
-        self._open: dict[ConversationKey, list[OpenConversation]] = {}
+        self._open: dict[ConversationKey, dict[int, list[OpenConversation]]] = {}
+        """By their key, and by the hash of their first item: one caller may have thousands."""
 
     @property
     def count(self) -> int:
-        return sum(map(len, self._open.values()))
+        return sum(1 for _ in self._every())
+
+    def _every(self) -> Iterator[OpenConversation]:
+        return (it for groups in self._open.values() for opened in groups.values() for it in opened)
+
+    def _with_first(self, key: ConversationKey, hashes: Sequence[int]) -> Sequence[OpenConversation]:
+        """Those of a key that began with the first of these items."""
+        return self._open.get(key, {}).get(hashes[0], ()) if hashes else ()
 
     def find(self, key: ConversationKey, request: WireRequest) -> MatchedRequest:
         """The open conversation that a request goes on with, or one that looks for itself in the store."""
         hashes = hashes_of(request.items)
-        known = [(it.count_known(hashes), it) for it in self._open.get(key, ())]
+        known = [(it.count_known(hashes), it) for it in self._with_first(key, hashes)]
         likely = sorted((pair for pair in known if pair[0]), key=lambda pair: pair[0], reverse=True)
         for count, candidate in likely[:_LIKELY]:
             items = candidate.read_items(request.items, count)
@@ -284,13 +364,13 @@ class OpenConversations:
             lineage=key.lineage,
             tree=key.tree,
         )
-        opened = OpenConversation(key, ProjectedConversation(self._runtime, new))
+        opened = OpenConversation(key, hashes[0], ProjectedConversation(self._runtime, new))
         if likely:
             same, nearest = likely[0]
             opened.rebuilds = nearest.rebuilds
             rebuilt = len(nearest.hashes) - same
             opened.note_rebuild(rebuilt if rebuilt <= _MOST_REBUILT else 0)
-        self._open.setdefault(key, []).append(opened)
+        self._open.setdefault(key, {}).setdefault(opened.first, []).append(opened)
         return MatchedRequest(opened, items, hashes, opened.changes)
 
     @asynccontextmanager
@@ -312,13 +392,14 @@ class OpenConversations:
                 opened.waiting -= 1
 
     async def _written(self, key: ConversationKey) -> None:
-        for other in list(self._open.get(key, ())):
+        writing = [it for opened in self._open.get(key, {}).values() for it in opened if it.view.is_writing]
+        for other in writing:
             await other.view.written()
 
     def project(self, key: ConversationKey, items: Sequence[bytes]) -> list[bytes] | None:
         """What would be sent for these items, for counting them; None where that is the items themselves."""
         hashes = hashes_of(items)
-        found = max(self._open.get(key, ()), key=lambda it: it.count_known(hashes), default=None)
+        found = max(self._with_first(key, hashes), key=lambda it: it.count_known(hashes), default=None)
         return found.project(items, hashes) if found else None
 
     async def project_for_count(self, key: ConversationKey, request: WireRequest) -> list[bytes] | None:
@@ -331,17 +412,15 @@ class OpenConversations:
 
     async def _project_stored(self, key: ConversationKey, request: WireRequest) -> list[bytes] | None:
         hashes = hashes_of(request.items)
-        open_here = max(self._open.get(key, ()), key=lambda it: it.count_known(hashes), default=None)
+        open_here = max(self._with_first(key, hashes), key=lambda it: it.count_known(hashes), default=None)
         session = open_here.view.session if open_here else None
         if session is not None and await self._runtime.store.get_compression_tip(session) == session:
             return self.project(key, request.items)
         looked_up = ProjectedConversation(self._runtime, NewSession(owner=key.owner, lineage=key.lineage))
-        items = list(map(read_json, request.items))
-        shown = await looked_up.peek(items, request.wire.dialect)
+        shown = await looked_up.peek(list(map(read_json, request.items)), request.wire.dialect)
         if shown is None:
             return None
-        places = {id(item): at for at, item in enumerate(items)}
-        return [request.items[at] if (at := places.get(id(item))) is not None else write_json(item) for item in shown]
+        return [request.items[it] if isinstance(it, int) else write_json(it) for it in shown]
 
     async def close_idle(self) -> None:
         """Close those that rest, and the longest unused ones where all together are too large.
@@ -363,22 +442,120 @@ class OpenConversations:
 
     def by_use(self) -> list[OpenConversation]:
         """All of them, the longest unused first."""
-        return sorted((it for opened in self._open.values() for it in opened), key=lambda it: it.used_at)
+        return sorted(self._every(), key=lambda it: it.used_at)
 
     async def _close(self, conversation: OpenConversation) -> None:
         """Close one; where what it cost cannot be stored, it stays open."""
         async with conversation.lock:
             if conversation.view.session is not None:
                 await self._runtime.forget(conversation.view.session)
-            opened = self._open.get(conversation.key, [])
-            if conversation in opened:
-                opened.remove(conversation)
-            if not opened:
+            groups = self._open.get(conversation.key, {})
+            left = [it for it in groups.pop(conversation.first, ()) if it is not conversation]
+            if left:
+                groups[conversation.first] = left
+            if not groups:
                 self._open.pop(conversation.key, None)
             conversation.changes += 1  # whoever waits for the lock looks for another one
 
 
 def _title_of(items: Sequence[Any], dialect: DialectName) -> str | None:
     """What a new conversation is about: what a person asks for at its beginning."""
-    history = GrowingHistory(dialect)
-    return title_of(history.extend(items[:_TITLE_ITEMS]))
+    return title_of([item.message for item in History(dialect).extend(items[:_TITLE_ITEMS])])
+
+
+Mode: TypeAlias = Literal["observe", "spill", "compact"]
+MODES: tuple[Mode, ...] = ("observe", "spill", "compact")
+HandoffWriter: TypeAlias = Literal["model", "built-in"]
+HANDOFF_WRITERS: tuple[HandoffWriter, ...] = ("model", "built-in")
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRecord:
+    """What came of a request, for metrics and logs: figures and names, no text."""
+
+    wire: str
+    action: str
+    client: str
+    mode: str
+    model: str
+    status: int
+    seconds: float
+    request_bytes: int
+    session: str | None = None
+    is_folded: bool = False
+    """Whether a shorter history went on than came."""
+    is_fallback: bool = False
+    """Whether something failed here, so that the client's bytes went on."""
+    recovered: int = 0
+    """Overflows that the client has not seen."""
+    usage: CanonicalUsage | None = None
+    cost_micros: int | None = None
+
+
+@dataclass(slots=True)
+class GatewayExchange:
+    """What is known of a request while it is under way."""
+
+    http: web.Request
+    path: WirePath
+    caller: Caller
+    raw: bytes
+    client: ClientProgram
+    mode: Mode
+    handoffs: HandoffWriter = "model"
+    started: float = field(default_factory=time.monotonic)
+    model: str = ""
+    host: str = ""
+    """Of the upstream that is asked."""
+    request: WireRequest | None = None
+    taken: TakenHistory | None = None
+    """The history that the reply belongs behind."""
+    opened: OpenConversation | None = None
+    conversation: Conversation | None = None
+    recovery: Recovery | None = None
+    is_folded: bool = False
+    is_fallback: bool = False
+    drops_thinking: bool = False
+    """Whether thoughts from before the newest fold are left out."""
+    drops_all_thinking: bool = False
+    shown: tuple[View, int] | None = None
+    """The view that the request was made of, and how many of its messages go on."""
+    may_recall: bool = False
+    """Whether its model may be offered recall, once the conversation is folded."""
+    recall: RecallTurn | None = None
+    """Where recall is offered."""
+    sent: UpstreamRequest | None = None
+    status: int = 0
+    usage: CanonicalUsage | None = None
+    cost_micros: int | None = None
+    writing: asyncio.Task[None] | None = None
+    """Keeps what came, while the upstream is asked."""
+    recording: asyncio.Task[None] | None = None
+    """Stores the reply."""
+    is_stored: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the reply is stored, or will be later: the client may have its end."""
+
+    def hold(self, opened: OpenConversation | None) -> None:
+        """Keep a conversation open until the exchange ends, in place of the one that was held."""
+        for held, more in ((self.opened, -1), (opened, 1)):
+            if held is not None:
+                held.waiting += more
+        self.opened = opened
+
+    def record(self) -> ExchangeRecord:
+        return ExchangeRecord(
+            self.path.wire.name,
+            self.path.action,
+            self.client.name,
+            self.mode,
+            self.model,
+            self.status,
+            time.monotonic() - self.started,
+            len(self.raw),
+            self.opened.view.session if self.opened else None,
+            self.is_folded,
+            self.is_fallback,
+            len(self.recovery.tried) if self.recovery else 0,
+            self.usage,
+            self.cost_micros,
+        )

@@ -9,24 +9,61 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from typing import TypeVar
 
 import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
+from clew.errors import ClewError, StoreError, UnknownSession
+from clew.gateway.admission import where_it_failed
 from clew.gateway.bodies import NestedTooDeep, RequestBody, UnreadableBody
-from clew.gateway.breakpoints import marked_items, marked_prompt, wants_breakpoints
 from clew.gateway.callers import Caller, Callers, Refusal
-from clew.gateway.clients import MAX_CLIENT_BYTES, MODE_HEADER, client_of, told_prompt_tokens
-from clew.gateway.conversations import OpenConversations, UpstreamRequest
-from clew.gateway.fitting import CannotShrink, RequestFitting, fall_back, or_fall_back
-from clew.gateway.handles import HistoryHandle, asks_for_handle, handle_events, handle_reply
+from clew.gateway.clients import (
+    MAX_CLIENT_BYTES,
+    MAX_NAME_CHARS,
+    MODE_HEADER,
+    SESSION_HEADER,
+    client_of,
+    is_compaction_request,
+    lineage_of,
+    session_named,
+    told_prompt_tokens,
+)
+from clew.gateway.conversations import (
+    MODES,
+    MUST_FOLD,
+    ConversationKey,
+    ExchangeRecord,
+    GatewayExchange,
+    HandoffWriter,
+    Mode,
+    OpenConversation,
+    OpenConversations,
+    UpstreamRequest,
+    pays_back,
+)
 from clew.gateway.handoffs import Handoffs
-from clew.gateway.recording import ReplyRecording
-from clew.gateway.records import MODES, ExchangeRecord, GatewayExchange, HandoffWriter, Mode
-from clew.gateway.relay import PING_SECONDS, ClientResponse, ReplyReader, UsageTeller
+from clew.gateway.items import (
+    HistoryHandle,
+    asks_for_handle,
+    binds_thinking,
+    handle_events,
+    handle_reply,
+    is_native,
+    marked_items,
+    marked_prompt,
+    refuses_thinking,
+    wants_breakpoints,
+    without_handle,
+    without_thinking,
+)
+from clew.gateway.merged_replies import RecallTurn
+from clew.gateway.recall import RECALL_HINT, GatewayRecall
+from clew.gateway.relay import CHARS_PER_TOKEN, PING_SECONDS, ClientResponse, HeldEnd, ReplyReader, UsageTeller
 from clew.gateway.upstream import (
     Upstreams,
     UpstreamServer,
@@ -35,16 +72,461 @@ from clew.gateway.upstream import (
     passed_headers,
     read_error,
 )
-from clew.gateway.wires import MAX_MODEL_CHARS, WirePath
-from clew.providers import classify_error
-from clew.turn import ModelTarget, Runtime, is_overflow, largest_parts
+from clew.gateway.wires import MAX_MODEL_CHARS, WirePath, WireRequest
+from clew.providers import ErrorClass, classify_error
+from clew.store import CLIENT_STATE, ModelCall
+from clew.turn import (
+    COLD_AT,
+    Conversation,
+    ModelTarget,
+    Recovery,
+    Runtime,
+    TurnOptions,
+    bound_newest,
+    call_of,
+    cold_fold_pays,
+    is_overflow,
+    largest_parts,
+)
+from clew.usage import CanonicalUsage
+
+HOLD_SECONDS = 2.0
+"""How long the end of a reply waits at most until the reply is stored."""
+RETRY_SECONDS = (0.2, 1.0, 5.0)
+"""How long to wait before a reply is stored again, where the store was away."""
+
+_Value = TypeVar("_Value")
+_log = logging.getLogger("clew.gateway")
+
+
+class ReplyRecording:
+    """Keeps replies, and tells what came of each exchange. One for each gateway process."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        callers: Callers,
+        target: Callable[[str, str], ModelTarget],
+        handoffs: Handoffs,
+        on_exchange: Callable[[ExchangeRecord], None] | None = None,
+        retry_seconds: Sequence[float] = RETRY_SECONDS,
+        hold_seconds: float = HOLD_SECONDS,
+    ) -> None:
+        self._runtime = runtime
+        self._callers = callers
+        self._target = target
+        self._handoffs = handoffs
+        self._retry_seconds = retry_seconds
+        self._hold_seconds = hold_seconds
+        self._closing = asyncio.Event()
+        self._on_exchange = on_exchange or (lambda _: None)
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def start(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
+        """Begin to keep a reply, once."""
+        if exchange.recording is None:
+            exchange.recording = asyncio.create_task(self._record(exchange, reader))
+            self._watch(exchange.recording)
+
+    async def stored(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
+        """Begin to keep a reply, and wait until it is stored; a store that is slow or away is not waited for longer."""
+        if exchange.recording is not None:
+            return
+        self.start(exchange, reader)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(exchange.is_stored.wait(), self._hold_seconds)
+
+    def tell(self, exchange: GatewayExchange) -> None:
+        """Tell what came of an exchange, once all of it is kept: a client may hang up before that."""
+        last = exchange.recording or exchange.writing
+        if last is None or last.done():
+            self._on_exchange(exchange.record())
+        else:
+            self._watch(last)
+            last.add_done_callback(lambda _: self._on_exchange(exchange.record()))
+
+    async def close(self) -> None:
+        """Wait until everything that came is kept; what waits for the store is tried once more."""
+        self._closing.set()
+        while self._under_way:
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    def _watch(self, task: asyncio.Task[None]) -> None:
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _record(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
+        """Keep the reply and charge what it took. Nothing that fails here is the client's concern."""
+        try:
+            await self._keep(exchange, reader)
+        finally:
+            exchange.is_stored.set()
+
+    async def _keep(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
+        stated = reader.usage()
+        exchange.usage = usage = stated or _estimated_usage(exchange, reader)
+        if usage is None or exchange.path.action == "count":
+            return
+        try:
+            call = await self._call(exchange, usage)
+            exchange.cost_micros = call.cost_micros
+            if exchange.recall is not None and exchange.recall.rounds:
+                exchange.usage = usage + exchange.recall.spent
+                exchange.cost_micros = (
+                    None if call.cost_micros is None else call.cost_micros + exchange.recall.cost_micros
+                )
+            await self._store_or_retry(lambda: self._store(exchange, reader, stated, call))
+            exchange.is_stored.set()
+            spending = self._callers.add_spending
+            may_go_on = await self._store_or_retry(lambda: spending(exchange.caller, call.cost_micros or 0))
+            await self._keep_client(exchange)
+            if reader.is_complete:
+                self._handoffs.prepare_if_due(exchange, may_ask=bool(may_go_on))
+        except ClewError as problem:
+            exchange.is_fallback = True
+            _log.error("a reply could not be kept: %s", where_it_failed(problem))
+
+    async def _call(self, exchange: GatewayExchange, usage: CanonicalUsage) -> ModelCall:
+        conversation, opened = exchange.conversation, exchange.opened
+        if conversation is None or opened is None:
+            return call_of(usage, self._target(exchange.model, exchange.path.kind), "gateway")
+        # The client's own request would have had no reply but the last one.
+        asked = exchange.recall.first_usage if exchange.recall and exchange.recall.first_usage else usage
+        direct = await opened.direct_usage(conversation, replace(asked, output_tokens=usage.output_tokens))
+        return call_of(usage, conversation.target, "gateway", direct=direct)
+
+    async def _store(
+        self, exchange: GatewayExchange, reader: ReplyReader, stated: CanonicalUsage | None, call: ModelCall
+    ) -> None:
+        """Store the reply with its call; the call alone where no conversation can take the reply."""
+        conversation, opened, owner = exchange.conversation, exchange.opened, exchange.caller.owner
+        if conversation is None or opened is None:
+            await self._runtime.store.record_call(None, call, owner=owner)
+            return
+        conversation.note_sent()
+        if reader.is_complete:
+            async with opened.lock:
+                if await opened.record(reader.items(), stated, call, exchange.taken):
+                    return
+        try:
+            await self._runtime.store.record_call(conversation.session, call)
+        except UnknownSession:  # deleted meanwhile
+            await self._runtime.store.record_call(None, call, owner=owner)
+
+    async def _keep_client(self, exchange: GatewayExchange) -> None:
+        conversation, opened = exchange.conversation, exchange.opened
+        if conversation is None or opened is None or not exchange.client.name or opened.is_client_kept:
+            return
+        await self._runtime.store.set_state(conversation.session, {CLIENT_STATE: exchange.client.name})
+        opened.is_client_kept = True
+
+    async def _store_or_retry(self, store: Callable[[], Awaitable[_Value]]) -> _Value | None:
+        """Store something now; later, without anybody waiting for it, where the store is away: then None."""
+        try:
+            return await store()
+        except StoreError as problem:
+            _log.warning("a reply is stored later: %s", where_it_failed(problem))
+            self._watch(asyncio.create_task(self._retry(store)))
+            return None
+
+    async def _retry(self, store: Callable[[], Awaitable[object]]) -> None:
+        for seconds in self._retry_seconds:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), seconds)
+            try:
+                await store()
+                return
+            except StoreError as problem:
+                last = problem
+        _log.error("a reply could not be kept: %s", where_it_failed(last))
+
+
+def _estimated_usage(exchange: GatewayExchange, reader: ReplyReader) -> CanonicalUsage | None:
+    """The usage of a reply that states none, by our own count; None where no reply came."""
+    if not reader.has_content:
+        return None
+    conversation = exchange.conversation
+    prompt = conversation.size.tokens if conversation else len(exchange.raw) // CHARS_PER_TOKEN
+    return CanonicalUsage(input_tokens=prompt, output_tokens=reader.output_tokens)
+
+
+FEWEST_MESSAGES = 4
+"""A conversation with fewer is not compacted."""
+
+LONG_WINDOW_BETA = "context-1m"
+"""In the beta header of Anthropic's wire: the client has the long window of a model."""
+LONG_WINDOW = 1_000_000
+_MAX_OUTPUT_LIMITS = 1_000
+_LEAST_MARGIN = 256
+"""Tokens that our count of a prompt may be too low by."""
+_LEAST_OUTPUT = 1_024
+"""Where less room is left, the client's own figure is sent: the upstream's refusal makes the conversation smaller."""
+_WAITS = "a conversation of %d tokens in a window of %d is not folded before %.0f%% of it: %s"
+
+
+class RequestFitting:
+    """Makes requests fit. One for each gateway process."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        target: Callable[[str, str], ModelTarget],
+        handoffs: Handoffs,
+        recall: GatewayRecall,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.conversations = OpenConversations(runtime, clock)
+        self._runtime = runtime
+        self._target = target
+        self._handoffs = handoffs
+        self._recall = recall
+        self._binding: set[tuple[str, str]] = set()
+        """Owners and models that were found to bind thinking."""
+        self._output_limits: dict[tuple[str, str], tuple[int | None, int | None]] = {}
+        """By owner and model: the window that the upstream counts output into, and the most output it allows."""
+
+    async def fit(
+        self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
+    ) -> Sequence[bytes] | None:
+        """The items to send in place of those that came; None where the client's bytes go on."""
+        request = exchange.request
+        if request is None or not request.items or not request.model:
+            return None
+        if is_native(request):
+            exchange.mode = "observe"
+        try:
+            return await response.waiting_for(self._take(exchange, request, headers))
+        except ClewError as problem:
+            fall_back(exchange, problem)
+        if exchange.mode != "compact":
+            return None
+        # What was folded stays folded, also while the store is away.
+        known = self.conversations.project(self._key(exchange, request, headers), request.items)
+        exchange.is_folded = known is not None
+        return known
+
+    async def fold_for_handle(
+        self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
+    ) -> HistoryHandle:
+        """Fold the conversation of a request now, and give a handle that stands for it."""
+        await self._take(exchange, request, headers)
+        conversation, opened = exchange.conversation, exchange.opened
+        assert conversation is not None and opened is not None
+        async with opened.lock:
+            ready = await self._handoffs.ready(conversation)
+            if ready is None or not await conversation.use_prepared(ready, conversation.size.tokens):
+                await conversation.compact_now()
+            return HistoryHandle(conversation.session, conversation.view.next_seq)
+
+    async def count(
+        self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
+    ) -> Sequence[bytes] | None:
+        """The items that would be sent for a request that is only counted; None where the client's bytes go on."""
+        shown = await self.conversations.project_for_count(self._key(exchange, request, headers), request)
+        return self._recall.count(exchange, request, headers, shown)
+
+    async def show_again(self, exchange: GatewayExchange) -> Sequence[bytes] | None:
+        """The items to send for the view as it is, after something was decided otherwise for the exchange."""
+        request, opened, conversation = exchange.request, exchange.opened, exchange.conversation
+        assert request is not None and opened is not None and conversation is not None  # something was offered
+        async with opened.lock:
+            return await self._shown(exchange, request, opened, conversation)
+
+    async def make_smaller(
+        self, exchange: GatewayExchange, fault: ErrorClass, words: str, response: ClientResponse
+    ) -> Sequence[bytes] | None:
+        """The items to send after a refusal, or None for the client's bytes; `CannotShrink` where it is to pass."""
+        request, opened, conversation = exchange.request, exchange.opened, exchange.conversation
+        recovery = exchange.recovery
+        if request is None or opened is None or conversation is None or recovery is None:
+            raise CannotShrink
+        if refuses_thinking(words) and not exchange.drops_all_thinking:
+            # An undo may have changed what stands before thoughts since the fold: then those go as well.
+            exchange.drops_all_thinking = exchange.drops_thinking or self._binds(exchange, request)
+            exchange.drops_thinking = True
+            self._binding.add((exchange.caller.owner, request.model))
+        elif not await response.waiting_for(recovery.make_smaller(fault)):
+            raise CannotShrink
+        if fault.kind == "output_cap_too_large" and (fault.limit or fault.output_cap):
+            if len(self._output_limits) >= _MAX_OUTPUT_LIMITS:
+                self._output_limits.clear()
+            self._output_limits[exchange.caller.owner, request.model] = (fault.limit, fault.output_cap)
+        async with opened.lock:
+            return await self._shown(exchange, request, opened, conversation)
+
+    # -- one request ---------------------------------------------------------------------------------------------------
+
+    async def _take(
+        self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
+    ) -> Sequence[bytes] | None:
+        whole = await without_handle(request, self._runtime.store, exchange.caller.owner)
+        is_expanded, request = whole is not request, whole
+        exchange.request = request
+        async with self.conversations.matched(self._key(exchange, request, headers), request) as matched:
+            opened = matched.opened
+            exchange.hold(opened)
+            target = self._target_of(exchange, request, headers)
+            exchange.conversation = conversation = await opened.take(request, matched, target)
+            exchange.may_recall = self._recall.may_offer(exchange, request, headers)
+            conversation.engine.recall_hint = RECALL_HINT if exchange.may_recall else ""
+            self._watch_writing(exchange, conversation.writing)
+            exchange.taken = opened.view.taken
+            if exchange.mode == "observe":
+                return None
+            if exchange.mode == "spill":
+                await bound_newest(conversation)
+            else:
+                await self._fold_if_due(exchange, request, conversation)
+                self._lower_output(exchange, conversation)
+            shown = await self._shown(exchange, request, opened, conversation)
+            return list(request.items) if shown is None and is_expanded else shown
+
+    def _target_of(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ModelTarget:
+        """The model of a request, with the window that its headers ask for."""
+        target = self._target(request.model, exchange.path.kind)
+        betas = headers.get("anthropic-beta", "").encode() + request.body.field(
+            "anthropic_beta"
+        )  # Bedrock: in the body
+        if LONG_WINDOW_BETA.encode() in betas and target.endpoint is None:
+            target = replace(target, endpoint={"context_length": LONG_WINDOW})
+        return replace(target, max_tokens=request.max_output, account=exchange.caller.owner)
+
+    def _lower_output(self, exchange: GatewayExchange, conversation: Conversation) -> None:
+        """Ask for less output at once, where the upstream has refused as much before."""
+        recovery = exchange.recovery
+        known = self._output_limits.get((exchange.caller.owner, conversation.target.model))
+        if recovery is None or recovery.max_tokens is None or known is None:
+            return
+        window, most = known
+        prompt = conversation.size.tokens
+        room = recovery.max_tokens if window is None else window - prompt - max(_LEAST_MARGIN, prompt // 32)
+        cap = min(recovery.max_tokens, room, most or room)
+        if _LEAST_OUTPUT <= cap < recovery.max_tokens:
+            recovery.max_tokens = cap
+
+    def _watch_writing(self, exchange: GatewayExchange, writing: asyncio.Task[None] | None) -> None:
+        """Tell where what came could not be kept; it comes again with the next request."""
+        if writing is None:
+            return
+
+        def tell(written: asyncio.Task[None]) -> None:
+            problem = None if written.cancelled() else written.exception()
+            if problem is not None:
+                exchange.is_fallback = True
+                _log.error("a request could not be kept: %s", where_it_failed(problem))
+
+        exchange.writing = writing
+        writing.add_done_callback(tell)
+
+    async def _fold_if_due(self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation) -> None:
+        """Fold where the window is nearly full, and that is worth it. Real usage of the last turn counts first.
+
+        Where a model writes handoffs, one that is ready is used, and none is waited for. Below the threshold that may
+        be too: behind a finished task, and where the provider's cache has expired, so that all would be read anew.
+        """
+        options = TurnOptions(tools=request.tools, prompt=request.prompt)
+        exchange.recovery = Recovery(conversation, options, request.max_output)
+        tokens, window = conversation.measure(options), conversation.window.tokens
+        if len(conversation.messages) < FEWEST_MESSAGES and tokens < window:
+            return
+        is_due = conversation.is_due(tokens)
+        is_by_model = self._handoffs.is_by_model(exchange, conversation)
+        must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
+        turns = sum(message["role"] == "assistant" for message in conversation.messages)
+        if is_due and not must and not pays_back(tokens, turns, request.model, conversation.target.served_by):
+            _log.info(_WAITS, tokens, window, 100 * MUST_FOLD, "at the prices of its model a fold does not pay yet")
+            return
+        if not is_by_model:
+            if conversation.preparer.task is not None and conversation.preparer.asks_model:
+                await conversation.drop_prepared()
+            await conversation.fit(options)
+        if not is_due:
+            await self._fold_early(exchange, request, conversation, tokens)
+            return
+        if is_by_model:
+            ready = await self._handoffs.ready(conversation)
+            is_used = ready is not None and await conversation.use_prepared(ready, tokens)
+            if must and not is_used:
+                await conversation.compact_at_once(tokens)
+            elif not is_used:
+                _log.info(_WAITS, tokens, window, 100 * MUST_FOLD, "its model is still writing the handoff")
+
+    async def _fold_early(
+        self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation, tokens: int
+    ) -> None:
+        """Fold a request below the threshold where its handoff costs nothing more, and it pays."""
+        threshold, opened = conversation.engine.threshold_tokens, exchange.opened
+        if not conversation.may_fold_early(tokens):
+            return
+        is_by_model = self._handoffs.is_by_model(exchange, conversation)
+        is_cold = (
+            COLD_AT * threshold <= tokens < threshold
+            and cold_fold_pays(tokens, conversation.target)
+            and await self._handoffs.is_cold(conversation, request.wire.cache_ttl(request.body.raw))
+        )
+        if is_cold and not is_by_model:
+            await conversation.compact_at_once(tokens, "cold")
+        elif is_cold and (ready := await self._handoffs.ready(conversation)):
+            await conversation.use_prepared(ready, tokens, "cold")
+        elif opened is not None and opened.has_finished_task:
+            # Once only: in the middle of the next task a fold waits for the threshold.
+            opened.has_finished_task = False
+            if is_by_model and (ready := await self._handoffs.ready(conversation)):
+                await conversation.use_prepared(ready, tokens, "finished")
+
+    async def _shown(
+        self, exchange: GatewayExchange, request: WireRequest, opened: OpenConversation, conversation: Conversation
+    ) -> Sequence[bytes] | None:
+        """What goes on for the view as it is now; the caller holds the lock."""
+        before = None
+        if request.wire.dialect == "anthropic" and (exchange.drops_thinking or self._binds(exchange, request)):
+            before = await opened.first_item_since_fold(conversation)
+            if exchange.drops_all_thinking or (before is None and exchange.drops_thinking):
+                before = len(request.items)
+        shown = opened.show(conversation, request.items, without_thinking, before or 0)
+        items = await self._recall.offer(exchange, request, opened, conversation, shown)
+        exchange.shown = (conversation.view.stored, len(conversation.messages))
+        exchange.is_folded = items is not None
+        exchange.taken = opened.view.taken
+        return items
+
+    def _binds(self, exchange: GatewayExchange, request: WireRequest) -> bool:
+        return (exchange.caller.owner, request.model) in self._binding or binds_thinking(request.model)
+
+    def _key(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ConversationKey:
+        joined = headers.get(SESSION_HEADER, "").strip()[:MAX_NAME_CHARS]
+        named = joined or session_named(exchange.client, headers, request.body)
+        has_tools = request.has_tools or is_compaction_request(headers) or asks_for_handle(request)
+        lineage = lineage_of(request, named, has_tools=has_tools, is_joined=bool(joined))
+        return ConversationKey(exchange.caller.owner, lineage.name, lineage.tree)
+
+
+class CannotShrink(Exception):  # noqa: N818 (reads as what it says)
+    """A request that was refused cannot be made smaller, or is no conversation: the refusal passes to the client."""
+
+
+async def or_fall_back(exchange: GatewayExchange, work: Awaitable[_Value]) -> _Value | None:
+    """The result of what is done before the upstream is asked; None where it fails, and the client's bytes go on."""
+    try:
+        return await work
+    except Refusal:
+        raise
+    except Exception as problem:
+        # The outermost door: the client's request comes first, whatever is wrong here.
+        fall_back(exchange, problem)
+        return None
+
+
+def fall_back(exchange: GatewayExchange, problem: Exception) -> None:
+    """Let the client's bytes go on, since something failed; told by its place, since its words may quote a message."""
+    exchange.is_fallback, exchange.conversation = True, None
+    _log.error("a request passes as it came: %s", where_it_failed(problem))
+
 
 MAX_HELD_BYTES = 1024 * 1024
 """Of events at the beginning of a stream, which are held until it is clear that they are no refusal."""
 _ELSEWHERE = frozenset((429, 500, 502, 503, 504, 529))
 """Answers after which the next upstream is asked, where there is one."""
-
-_log = logging.getLogger("clew.gateway")
 
 
 class Exchanges:
@@ -59,11 +541,13 @@ class Exchanges:
         target: Callable[[str, str], ModelTarget],
         mode: Mode = "compact",
         handoffs: HandoffWriter = "model",
+        recall: bool = True,
         on_begin: Callable[[], None] = lambda: None,
         on_exchange: Callable[[ExchangeRecord], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         adds_breakpoints: bool = False,
         ping_seconds: float = PING_SECONDS,
+        hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self.mode: Mode = mode
         self._on_begin = on_begin
@@ -72,8 +556,11 @@ class Exchanges:
         self._adds_breakpoints = adds_breakpoints
         self._ping_seconds = ping_seconds
         self.handoffs = Handoffs(runtime, upstreams, callers, handoffs, clock)
-        self._fitting = RequestFitting(runtime, target, self.handoffs, clock)
-        self._recording = ReplyRecording(runtime, callers, target, self.handoffs, on_exchange)
+        self._recall = GatewayRecall(runtime, callers, is_on=recall)
+        self._fitting = RequestFitting(runtime, target, self.handoffs, self._recall, clock)
+        self._recording = ReplyRecording(
+            runtime, callers, target, self.handoffs, on_exchange, hold_seconds=hold_seconds
+        )
 
     @property
     def conversations(self) -> OpenConversations:
@@ -99,7 +586,7 @@ class Exchanges:
             return await self._send(exchange, response, await self._fitted(exchange, headers, response))
         finally:
             if exchange.opened is not None:
-                exchange.opened.waiting -= 1
+                exchange.opened.waiting -= 1  # it stays named in the record
                 exchange.opened.used_at = self._clock()
             self._recording.tell(exchange)
 
@@ -146,7 +633,7 @@ class Exchanges:
         return await or_fall_back(exchange, self._fitting.fit(exchange, headers, response))
 
     async def _counted(self, exchange: GatewayExchange, headers: Mapping[str, str]) -> Sequence[bytes] | None:
-        """The items to count, so that the answer agrees with the usage that the client is told."""
+        """The items to count, so that the answer agrees with the usage that the client receives."""
         if exchange.request is None or exchange.mode == "observe":
             return None
         return await or_fall_back(exchange, self._fitting.count(exchange, exchange.request, headers))
@@ -191,11 +678,16 @@ class Exchanges:
             body = self._body(exchange, items, max_output)
             url, headers = self._addressed(exchange, servers[0], is_fallback=servers[0] is not first)
             try:
-                async with servers[0].open(exchange.http.method, url, headers, body) as reply:
+                async with AsyncExitStack() as connection:
+                    opening = connection.enter_async_context(servers[0].open(exchange.http.method, url, headers, body))
+                    is_later = exchange.recall is not None and exchange.recall.rounds > 0
+                    reply = await (response.waiting_for(opening) if is_later else opening)
                     exchange.status = reply.status
                     if reply.status < 400:
                         self._keep_sent(exchange, url, headers, body)
                         refusal = await self._pass_back(exchange, response, reply)
+                        if exchange.recall is not None and exchange.recall.asks_again:
+                            continue
                         if refusal is None:
                             return await self._finish(exchange, response)
                         status, text = 400, refusal.encode()
@@ -211,6 +703,9 @@ class Exchanges:
                 continue
             words = text.decode("utf-8", "replace")
             fault = classify_error(status, words, exchange.host, headers=answer_headers, request=exchange.raw)
+            if not is_overflow(fault) and self._recall.refuse(exchange, status, words):
+                items = await self._fitting.show_again(exchange)
+                continue
             try:
                 items = await self._fitting.make_smaller(exchange, fault, words if status == 400 else "", response)
             except CannotShrink:
@@ -255,7 +750,8 @@ class Exchanges:
 
     def _keep_sent(self, exchange: GatewayExchange, url: str, headers: CIMultiDict[str], body: bytes) -> None:
         """Keep with the exchange what went on, so that a handoff can be asked for behind it."""
-        if exchange.shown is not None and exchange.request is not None:
+        is_first = exchange.recall is None or not exchange.recall.rounds
+        if exchange.shown is not None and exchange.request is not None and is_first:
             model, caller = exchange.request.model, exchange.caller
             exchange.sent = UpstreamRequest(exchange.path, model, url, headers, body, caller, *exchange.shown)
 
@@ -265,10 +761,13 @@ class Exchanges:
         if request is None:
             return exchange.raw
         shown = request.items if items is None else items
+        fields: dict[str, bytes] = {}
+        if exchange.recall is not None:
+            shown, fields = exchange.recall.items(shown), exchange.recall.fields()
         if self._adds_breakpoints and exchange.mode != "observe" and wants_breakpoints(request):
-            return request.with_items(marked_items(shown), max_output, marked_prompt(request))
-        is_same = items is None and max_output in (None, request.max_output)
-        return exchange.raw if is_same else request.with_items(shown, max_output)
+            return request.with_items(marked_items(shown), max_output, {**marked_prompt(request), **fields})
+        is_same = items is None and max_output in (None, request.max_output) and not fields
+        return exchange.raw if is_same else request.with_items(shown, max_output, fields)
 
     async def _refuse(
         self, exchange: GatewayExchange, response: ClientResponse, status: int, text: bytes, headers: CIMultiDict[str]
@@ -289,20 +788,32 @@ class Exchanges:
     async def _pass_back(
         self, exchange: GatewayExchange, response: ClientResponse, reply: aiohttp.ClientResponse
     ) -> str | None:
-        """Pass a reply on while it comes, and record it. The text of a refusal where one came before any content."""
+        """Pass a reply on while it comes, and its end when it is stored.
+
+        The text of a refusal where one came before any content.
+        """
         wire, kind = exchange.path.wire, reply.headers.get("Content-Type", "")
         reader = ReplyReader(wire, kind)
+        recall = None if exchange.path.action == "count" else exchange.recall
+        if recall is not None:
+            recall.begin_reply(reader, kind)
         teller = self._teller(exchange, kind)
         headers = headers_back(reply.headers)
         if exchange.opened is not None and exchange.opened.view.session is not None:
             headers["x-clew-session"] = exchange.opened.view.session
-        held = bytearray()
+        end, held = HeldEnd(reader), bytearray()
         holds = reader.is_stream and wire.keeps_errors_for_later and exchange.recovery is not None
-        if not holds:
+        # A body is given whole: until then an error of a later reply has its own status.
+        waits = recall is not None and not reader.is_stream
+        if not holds and not waits:
             await response.begin(reply.status, headers)
         try:
             async for chunk in reply.content.iter_any():
-                reader.feed(chunk)
+                if recall is None:
+                    chunk = end.feed(chunk)
+                else:
+                    reader.feed(chunk)
+                    chunk = recall.feed(chunk)
                 if holds:
                     held += chunk
                     if reader.problem and self._is_overflow(exchange, reader.problem):
@@ -311,22 +822,25 @@ class Exchanges:
                         continue
                     chunk, holds = bytes(held), False
                     await response.begin(reply.status, headers)
-                if reader.is_at_end:
-                    # Before the client sees the end: its next request must find the reply.
-                    self._recording.start(exchange, reader)
                 await response.write(teller.feed(chunk) if teller else chunk)
+                if reader.is_at_end and recall is None:
+                    await self._recording.stored(exchange, reader)
+                    last = end.take()
+                    await response.write(teller.feed(last) if teller else last)
         except (aiohttp.ClientError, TimeoutError) as error:
             # The client sees what the upstream did: a stream that breaks off.
             _log.warning("the upstream broke off: %s", type(error).__name__)
-            self._recording.start(exchange, reader)
-            await response.begin(reply.status, headers)
-            await response.write(bytes(held) if holds else b"")
+            await self._recording.stored(exchange, recall.reader() if recall else reader)
+            last = (bytes(held) if holds else b"") + end.take()
+            with suppress(ConnectionError):  # the client may have gone, too
+                await response.begin(reply.status, headers)
+                await response.write(teller.feed(last) if teller else last)
             if exchange.http.transport is not None:
                 exchange.http.transport.abort()
             return None
         except (ConnectionError, asyncio.CancelledError):
             # The client hung up. What came until then was used, and is charged.
-            self._recording.start(exchange, reader)
+            self._recording.start(exchange, recall.reader() if recall else reader)
             raise
         reader.end()
         if holds:
@@ -334,10 +848,24 @@ class Exchanges:
                 return reader.problem
             await response.begin(reply.status, headers)
             await response.write(teller.feed(bytes(held)) if teller else bytes(held))
-        self._recording.start(exchange, reader)
-        if teller:
-            await response.write(teller.end())
+        last = end.take()
+        if recall is not None:
+            last = await response.waiting_for(self._recalled(exchange, recall, reader))
+            if recall.asks_again:
+                await response.write(teller.feed(last) if teller else last)
+                return None
+        await self._recording.stored(exchange, recall.recorded(reader) if recall else reader)
+        await response.begin(reply.status, headers)
+        await response.write(teller.feed(last) + teller.end() if teller else last)
         return None
+
+    async def _recalled(self, exchange: GatewayExchange, recall: RecallTurn, reader: ReplyReader) -> bytes:
+        """What the client gets at the end of a reply whose model may recall."""
+        if await self._recall.goes_on(exchange, reader):
+            return recall.next_reply()
+        last = recall.end()
+        await self._recall.keep(exchange, reader)
+        return last
 
     def _teller(self, exchange: GatewayExchange, content_type: str) -> UsageTeller | None:
         """What tells the client other usage than came; None where it is told what came."""

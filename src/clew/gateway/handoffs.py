@@ -21,16 +21,22 @@ from multidict import CIMultiDict
 
 from clew.engines import ContextCompressor
 from clew.errors import ClewError
+from clew.gateway.admission import where_it_failed
 from clew.gateway.bodies import RequestBody, write_json
 from clew.gateway.callers import Caller, Callers
 from clew.gateway.clients import HANDOFFS_HEADER
-from clew.gateway.connections import where_it_failed
-from clew.gateway.conversations import OpenConversation, UpstreamRequest
-from clew.gateway.records import HANDOFF_WRITERS, GatewayExchange, HandoffWriter
+from clew.gateway.conversations import (
+    HANDOFF_WRITERS,
+    GatewayExchange,
+    HandoffWriter,
+    OpenConversation,
+    UpstreamRequest,
+    handoff_pays,
+    is_time_to_prepare,
+)
 from clew.gateway.relay import ReplyReader
-from clew.gateway.savings import handoff_pays, is_time_to_prepare
 from clew.gateway.upstream import Upstreams, UpstreamUnreachable, read_error
-from clew.messages import GrowingHistory
+from clew.messages import written
 from clew.providers import ErrorClass, ProviderRefused, Reply, classify_error
 from clew.store import AUXILIARY
 from clew.turn import (
@@ -330,7 +336,7 @@ def extended_body(sent: UpstreamRequest, instruction: str, max_tokens: int) -> b
     wire = sent.path.wire
     request = wire.read(RequestBody(sent.body), sent.path)
     assert request is not None  # it was read before it was sent
-    (item,) = GrowingHistory(wire.dialect).write([{"role": "user", "content": instruction}])
+    (item,) = written([{"role": "user", "content": instruction}], wire.dialect)
     thinking, own = wire.thinking_tokens(request.body), request.max_output
     cap = None if own is None else max(own, max_tokens + thinking)
     return request.with_items([*request.items, write_json(item)], cap, wire.text_fields(request.body))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -20,14 +21,14 @@ from weakref import WeakValueDictionary
 
 from clew.engines import Compaction
 from clew.errors import ClewError, InvalidArgument, ProviderRefused, StoreError, UnknownSession
+from clew.gateway.admission import where_it_failed
+from clew.gateway.api import Refused, no_conversation
 from clew.gateway.callers import Caller, Callers
-from clew.gateway.connections import where_it_failed
-from clew.gateway.previews import KeptPreviews
-from clew.gateway.problems import Refused, no_conversation
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.providers import Delta, HttpProvider, OnDelta, Provider, Reply, Request
-from clew.store import CallFilter, NewSession, Session, StoredMessage
+from clew.store import CallFilter, NewSession, Session, Store, StoredMessage
 from clew.turn import (
+    BROKEN_OFF,
     STOPPED,
     Conversation,
     ModelTarget,
@@ -36,6 +37,7 @@ from clew.turn import (
     call_of,
     keep_partial_reply,
     prepared_from_plain,
+    prepared_to_plain,
     run_turn,
     uninterruptible,
 )
@@ -54,7 +56,7 @@ _SENT_STATE = "hosting.sent"
 """Where the store keeps which answer belongs to which Idempotency-Key."""
 _MAX_SENT = 32
 _CLAIM_SECONDS = 30.0
-"""So long a question counts as being asked by a process that has not told so again: it may have ended."""
+"""After so long without a renewal, a question counts as abandoned: its process may have ended."""
 _CLAIM_CHECK_SECONDS = 0.2
 _PAGE = 200
 
@@ -129,6 +131,10 @@ class HostedAnswer:
     usage: CanonicalUsage | None
     cost_micros: int | None
     is_repeated: bool = False
+
+    @property
+    def cost_usd(self) -> float | None:
+        return None if self.cost_micros is None else self.cost_micros / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +418,7 @@ class HostedConversations:
             raise
         except ProviderRefused as refused:
             if refused.partial is not None:
-                await keep_partial_reply(self._runtime, id, "".join(written))
+                await keep_partial_reply(self._runtime, id, "".join(written), BROKEN_OFF)
             raise
         return reply
 
@@ -460,17 +466,19 @@ class HostedConversations:
     async def _answer_of(self, found: FoundConversation, known: Mapping[str, Any]) -> HostedAnswer | None:
         """The answer of a key: as it was kept with it, or as the history has it where a process ended too early."""
         if known["answer"] is not None:
-            told: dict[str, Any] = known["answer"]
-            rows = await self.store.messages(found.id, told["seq"], told["seq"] + 1, keep_damaged=True)
-            usage = None if told["usage"] is None else CanonicalUsage(**told["usage"])
+            kept: dict[str, Any] = known["answer"]
+            rows = await self.store.messages(found.id, kept["seq"], kept["seq"] + 1, keep_damaged=True)
+            usage = None if kept["usage"] is None else CanonicalUsage(**kept["usage"])
             text = text_of(rows[0].message) if rows else ""
-            return HostedAnswer(**{**told, "content": text, "usage": usage, "is_repeated": True})
+            return HostedAnswer(**{**kept, "content": text, "usage": usage, "is_repeated": True})
         rows = await self.store.messages(found.id, known["question"], keep_damaged=True)
         if not rows or _digest(str(rows[0].message.get("content"))) != known["content"]:
             return None
         said = takewhile(lambda row: row.message["role"] != "user", rows[1:])
         last = next((row for row in reversed(list(said)) if not calls_of(row.message)), None)
-        if last is None or last.message["role"] != "assistant" or text_of(last.message).endswith(STOPPED):
+        if last is None or last.message["role"] != "assistant":
+            return None
+        if text_of(last.message).endswith((STOPPED, BROKEN_OFF)):
             return None
         model = (await self.store.session(last.session)).model or ""
         return HostedAnswer(found.id, last.seq, text_of(last.message), model, "stop", None, None, is_repeated=True)
@@ -499,9 +507,9 @@ class HostedConversations:
                 await self._change_entry(found, name, lambda entry: {**entry, "until": time.time() + _CLAIM_SECONDS})
 
     async def _end_claim(self, found: FoundConversation, name: str, answers: Sequence[HostedAnswer]) -> None:
-        told = {**asdict(answers[0]), "content": ""} if answers else None
+        kept = {**asdict(answers[0]), "content": ""} if answers else None
         try:
-            await self._change_entry(found, name, lambda entry: {**entry, "until": 0, "answer": told})
+            await self._change_entry(found, name, lambda entry: {**entry, "until": 0, "answer": kept})
         except StoreError as problem:
             _log.error("the answer to a key could not be kept with it: %s", where_it_failed(problem))
 
@@ -555,7 +563,9 @@ class HostedConversations:
 
     async def undo(self, owner: str | None, id: str) -> tuple[FoundConversation, Conversation, bool]:
         """Bring back the view from before the newest compaction; whether there was one."""
-        found = await self.find_hosted(owner, id)
+        found = await self.find(owner, id)
+        if found.first.source != GATEWAY:  # whose conversations go on from the view in the store
+            found = await self.find_hosted(owner, id)
         conversation = await self.open_newest(found)
         return found, conversation, await conversation.undo_compaction()
 
@@ -588,3 +598,34 @@ async def _tool_result(answer: Callable[[str, Mapping[str, Any]], Any], call: An
 
 def _digest(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# -- previews ----------------------------------------------------------------------------------------------------------
+
+PREVIEW_SECONDS = 900.0
+"""So long a preview can be applied."""
+_STATE = "preview"
+
+
+class KeptPreviews:
+    """The newest preview of each conversation, for a while."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        """`clock` tells the seconds since 1970: processes of several machines compare it."""
+        self._store = store
+        self._clock = clock
+
+    async def keep(self, conversation: str, prepared: PreparedCompaction) -> str:
+        """Its id."""
+        id = f"p_{secrets.token_hex(10)}"
+        kept = {"id": id, "at": self._clock(), "prepared": prepared_to_plain(prepared)}
+        await self._store.set_state(conversation, {_STATE: kept})
+        return id
+
+    async def take(self, conversation: str, id: str) -> Mapping[str, Any] | None:
+        """What was prepared under an id, as JSON, once; None where there is none any more."""
+        kept = (await self._store.state(conversation)).get(_STATE)
+        if not isinstance(kept, dict) or kept["id"] != id or self._clock() - kept["at"] > PREVIEW_SECONDS:
+            return None
+        await self._store.set_state(conversation, {_STATE: None})
+        return dict(kept["prepared"])

@@ -6,10 +6,12 @@ What a client is told of usage may differ from what the upstream told; nothing e
 from __future__ import annotations
 
 import asyncio
+import re
 import struct
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -27,6 +29,9 @@ MAX_READ_BYTES = 64 * 1024 * 1024
 """Of a reply: a longer one passes and is not recorded."""
 CHARS_PER_TOKEN = 4
 """Where nobody states the usage of a request that cannot be counted."""
+_EVENT_END = re.compile(rb"\r?\n\r?\n")
+_END_EVENTS = 3
+"""Held back once the model has finished: the finish reason, the usage and the wire's own end."""
 _NOT_READABLE = (ErrorInReply, ConnectionFailed, EventTooLong, ValueError)
 _Value = TypeVar("_Value")
 
@@ -125,6 +130,48 @@ def _events_of(content_type: str) -> SseReader | FrameReader | None:
     if STREAM_TYPE in content_type:
         return FrameReader()
     return SseReader() if "event-stream" in content_type else None
+
+
+class HeldEnd:
+    """Reads a reply and passes it on without its end, which the client gets once the reply is stored.
+
+    Of a stream the last events are held, from the one that says that the model has finished; of a body its last byte.
+    """
+
+    def __init__(self, reader: ReplyReader) -> None:
+        self._reader = reader
+        self._held: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Read a chunk; what the client may have now."""
+        if not self._reader.is_stream:
+            self._reader.feed(chunk)
+            whole = self.take() + chunk
+            end = max(0, len(whole.rstrip()) - 1)
+            self._held = [whole[end:]]
+            return whole[:end]
+        passed = []
+        for event in _split_events(chunk):
+            self._reader.feed(event)
+            if not self._reader.is_complete:
+                passed.append(event)
+                continue
+            self._held.append(event)
+            if len(self._held) > _END_EVENTS:
+                # Not the end: a reply with several choices goes on after the first of them has finished.
+                passed.append(self._held.pop(0))
+        return b"".join(passed)
+
+    def take(self) -> bytes:
+        """What is held, to be passed on now."""
+        held, self._held = b"".join(self._held), []
+        return held
+
+
+def _split_events(chunk: bytes) -> list[bytes]:
+    """A chunk of a stream, cut behind each blank line."""
+    ends = [0, *(found.end() for found in _EVENT_END.finditer(chunk)), len(chunk)]
+    return [chunk[start:end] for start, end in pairwise(ends) if start < end]
 
 
 class UsageTeller:

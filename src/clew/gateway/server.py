@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol, Self
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -19,20 +20,28 @@ from yarl import URL
 
 from clew import __version__
 from clew.errors import ClewError
-from clew.gateway.admission import OwnNames, RequestBounds, check_length, is_plain_path, read_body
-from clew.gateway.callers import Caller, Callers, Refusal
-from clew.gateway.connections import client_connections, where_it_failed
+from clew.gateway.admission import (
+    OwnNames,
+    RequestBounds,
+    check_length,
+    client_connections,
+    is_plain_path,
+    read_body,
+    where_it_failed,
+)
+from clew.gateway.api import DESCRIPTION_PATH, is_hosting_path
+from clew.gateway.callers import Caller, Callers, CallLimits, CallMeter, Refusal, is_same_secret
 from clew.gateway.exchange import Exchanges
 from clew.gateway.hosting import HostingRoutes, add_hosting, error_body
-from clew.gateway.keys import is_same_secret
-from clew.gateway.limits import CallCounts, CallLimits, CallMeter
-from clew.gateway.metrics import METRICS_TYPE, GatewayMetrics
-from clew.gateway.observers import GatewayObserver, Observers
-from clew.gateway.openapi import DESCRIPTION_PATH, is_hosting_path
-from clew.gateway.page_server import PAGE_BOUNDS, ServedPages
+from clew.gateway.observe import METRICS_TYPE, GatewayMetrics, GatewayObserver, Observers
 from clew.gateway.upstream import Upstreams, UpstreamUnreachable, headers_back, passed_headers
 from clew.gateway.wires import CHAT, is_models_path, wire_path
+from clew.store import KeyStore
 
+PAGE_BOUNDS = RequestBounds(body_bytes=8 * 1024 * 1024)
+PAGE_LIMITS = CallLimits(per_minute=3_000, at_once=64, total_at_once=256)
+HOME = "/dashboard/"
+"""Where the pages begin: the bare address of a server of pages leads there."""
 IDLE_CHECK_SECONDS = 15.0
 TOKEN_HEADER = "x-clew-token"  # noqa: S105 (a name)
 READY_SECONDS = 2.0
@@ -40,15 +49,23 @@ READY_SECONDS = 2.0
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", DESCRIPTION_PATH})
 """Answered to everybody who may call at all: they say nothing but that the gateway is there, and what it offers."""
 _CALLER = web.RequestKey("caller", Caller)
-
 _EVERYTHING = "/{path}"
 
 _log = logging.getLogger("clew.gateway")
 
 
+class ServedPages(Protocol):
+    """Pages that a server has beside what it is for, with the calls that they make."""
+
+    def add_to(self, application: web.Application) -> None: ...
+
+    def owns(self, path: str) -> bool:
+        """Whether a path is one of these pages."""
+
+
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
-    """How a gateway listens."""
+    """How a server listens."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -56,19 +73,122 @@ class GatewayOptions:
     """Names beside the loopback ones under which clients may call it."""
     limits: CallLimits = field(default_factory=CallLimits)
     bounds: RequestBounds = field(default_factory=RequestBounds)
-    listening: socket.socket | None = None
-    """A socket that listens already, in place of `port`: several processes may answer on one."""
+    is_port_shared: bool = False
+    """Whether several processes answer on the port."""
     token: str = field(default="", repr=False)
     """What a caller must show whom no credential tells apart from other users of this machine: in `x-clew-token`, or as
     the first part of the path. Empty: nobody has to."""
     needs_token: bool = False
     """Whether everybody must show it, and not only who reads conversations."""
-    counts: CallCounts | None = None
-    """Where several processes count the requests of callers together; None: each for itself."""
 
 
-class GatewayServer:
-    """Listens, and closes what it opened. `async with GatewayServer(...) as server: ... server.address ...`."""
+class _Listener(ABC):
+    """Listens, checks requests before anything is done for them, and answers what fails. Closes what it opened."""
+
+    def __init__(self, options: GatewayOptions, keys: KeyStore | None = None) -> None:
+        self.options = options
+        self.port = options.port
+        self.meter = CallMeter(options.limits, store=keys)
+        self._names = OwnNames(options.host, self.port, options.names)
+        self._application: web.Application | None = None
+        self._listening: asyncio.Server | None = None
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def address(self) -> str:
+        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
+        return f"http://{host}:{self.port}"
+
+    @abstractmethod
+    def application(self) -> web.Application:
+        """The routes, with `_checked` before them."""
+
+    @abstractmethod
+    async def _served(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Check a request and have it handled; `Refusal` where it is not served."""
+
+    @abstractmethod
+    def _refused(self, request: web.Request, refusal: Refusal) -> web.Response:
+        """The answer to a request that is not served."""
+
+    async def __aenter__(self) -> Self:
+        self._application = self.application()
+        self._runner = web.AppRunner(self._application, access_log=None, handler_cancellation=True)
+        await self._runner.setup()
+        assert self._runner.server is not None
+        connections = client_connections(self._runner.server, self.options.bounds)
+        host, port, is_shared = self.options.host, self.options.port, self.options.is_port_shared or None
+        loop = asyncio.get_running_loop()
+        try:
+            self._listening = await loop.create_server(connections, host, port, backlog=1_024, reuse_port=is_shared)
+        except OSError:
+            await self._runner.cleanup()
+            raise
+        self.port = self._listening.sockets[0].getsockname()[1]
+        self._names = OwnNames(host, self.port, self.options.names)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._listening is not None:
+            self._listening.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @web.middleware
+    async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await self._served(request, handler)
+        except Refusal as refusal:
+            return self._refused(request, refusal)
+        except (web.HTTPException, ConnectionError):
+            raise
+        except Exception as problem:
+            # The outermost door: what went wrong is told by its place, since its words may quote a message.
+            _log.error("a request failed: %s", where_it_failed(problem))
+            if request.writer.output_size > 0:
+                raise ConnectionError("the response has begun") from None
+            return self._refused(request, Refusal(500, "something failed inside the gateway"))
+
+
+class PageServer(_Listener):
+    """Listens for pages alone. `async with PageServer(pages, "127.0.0.1", 0) as server: ... server.address ...`.
+
+    Who asks is told by the pages themselves, by what people sign in with.
+    """
+
+    def __init__(
+        self,
+        pages: ServedPages,
+        host: str,
+        port: int,
+        names: frozenset[str] = frozenset(),
+        bounds: RequestBounds = PAGE_BOUNDS,
+    ) -> None:
+        super().__init__(GatewayOptions(host, port, names, PAGE_LIMITS, bounds))
+        self._pages = pages
+
+    def application(self) -> web.Application:
+        application = web.Application(client_max_size=self.options.bounds.body_bytes, middlewares=[self._checked])
+        self._pages.add_to(application)
+        return application
+
+    async def _served(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self._names.check(request)
+        if request.path == "/":
+            return web.Response(status=302, headers={"Location": HOME})
+        if not is_plain_path(request.raw_path) or not self._pages.owns(request.path):
+            raise Refusal(404, f"there is nothing at {request.method} {request.path[:200]}")
+        async with self.meter.admit(request.remote or ""):
+            # Kept where aiohttp keeps it, so that no handler reads a body in another way.
+            request._read_bytes = await read_body(request, self.options.bounds)
+            return await handler(request)
+
+    def _refused(self, _: web.Request, refusal: Refusal) -> web.Response:
+        return web.json_response(error_body(refusal), status=refusal.status, headers=refusal.headers)
+
+
+class GatewayServer(_Listener):
+    """Serves the wires, the hosted conversations and pages. `async with GatewayServer(...) as server: ...`."""
 
     def __init__(
         self,
@@ -81,12 +201,9 @@ class GatewayServer:
         hosting: HostingRoutes | None = None,
         pages: ServedPages | None = None,
     ) -> None:
+        super().__init__(options or GatewayOptions(), callers.keys)
         self.exchanges = exchanges
         self.callers = callers
-        self.options = options or GatewayOptions()
-        self.port = self.options.port
-        self.meter = CallMeter(self.options.limits, counts=self.options.counts)
-        self._names = OwnNames(self.options.host, self.port, self.options.names)
         self.metrics = metrics or GatewayMetrics()
         self.metrics.watch("open_conversations", "Conversations in memory", lambda: exchanges.conversations.count)
         self.metrics.watch("requests_under_way", "Requests that have not ended", lambda: self.meter.under_way)
@@ -95,41 +212,19 @@ class GatewayServer:
         self._hosting = hosting
         self._pages = pages
         self._upstreams = upstreams
-        self._application: web.Application | None = None
-        self._listening: asyncio.Server | None = None
-        self._runner: web.AppRunner | None = None
         self._idle: asyncio.Task[None] | None = None
 
-    @property
-    def address(self) -> str:
-        host = f"[{self.options.host}]" if ":" in self.options.host else self.options.host
-        return f"http://{host}:{self.port}"
-
-    async def __aenter__(self) -> GatewayServer:
-        self._application = self.application()
-        self._runner = web.AppRunner(self._application, access_log=None, handler_cancellation=True)
-        await self._runner.setup()
-        assert self._runner.server is not None
-        connections = client_connections(self._runner.server, self.options.bounds)
-        loop = asyncio.get_running_loop()
-        if self.options.listening is not None:
-            self._listening = await loop.create_server(connections, sock=self.options.listening, backlog=1_024)
-        else:
-            self._listening = await loop.create_server(connections, self.options.host, self.options.port, backlog=1_024)
-        self.port = self._listening.sockets[0].getsockname()[1]
-        self._names = OwnNames(self.options.host, self.port, self.options.names)
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
         self._idle = asyncio.create_task(self._look_after_idle())
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         if self._idle is not None:
             self._idle.cancel()
             with suppress(asyncio.CancelledError):
                 await self._idle
-        if self._listening is not None:
-            self._listening.close()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await super().__aexit__(*raised)
         await self.exchanges.close()
         await self.exchanges.handoffs.close()
         await self._upstreams.close()
@@ -151,83 +246,76 @@ class GatewayServer:
     async def _look_after_idle(self) -> None:
         while True:
             await asyncio.sleep(IDLE_CHECK_SECONDS)
-            self.meter.forget_resting()
+            await self.meter.forget_resting()
             await self.exchanges.look_after_idle()
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
-    @web.middleware
-    async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check a request before anything is done for it; every path that is not open has a caller who may call it."""
+    async def _served(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Every path that is not open has a caller who may call it."""
         arrived, request, handler = request, *await self._without_token(request, handler)
-        path = wire_path(request.path)
-        wire = path.wire if path else CHAT
-        try:
-            self._names.check(request)
-            has_token = request is not arrived or self._is_token(request.headers.get(TOKEN_HEADER, ""))
-            if request.path in OPEN_PATHS:
-                return await handler(request)
-            if self.options.needs_token and not has_token:
-                raise Refusal(401, "this gateway is for one program, which has its token")
-            if not is_plain_path(request.raw_path) or not _is_served(request):
-                if path is not None and request.headers.get("Upgrade", "").lower() == "websocket":
-                    # Codex tries this first. By a 426 it goes on with POST at once, by a 404 after seven attempts.
-                    raise Refusal(426, "the gateway has no WebSocket here: send a POST", {"Upgrade": "HTTP/1.1"})
-                raise Refusal(404, f"the gateway does not serve {request.method} {request.path[:200]}")
-            if self._pages is not None and self._pages.owns(request.path):
-                return await self._serve_page(request, handler)
-            request[_CALLER] = caller = await self.callers.of(request)
-            if self.options.token and not has_token and caller.is_guessable and is_hosting_path(request.path):
-                raise Refusal(
-                    401,
-                    f"any user of this machine could send this credential: send {TOKEN_HEADER} too, with what is in "
-                    "gateway.token in Clew's folder, or use a key (`clew keys create`)",
-                )
-            with self.meter.admit(caller.key or caller.owner):
-                # Kept where aiohttp keeps it, so that no handler reads a body in another way.
-                request._read_bytes = await read_body(request, self.options.bounds)
-                if caller.is_signed:
-                    self.callers.check_signature(arrived, request._read_bytes)
+        self._names.check(request)
+        has_token = request is not arrived or self._is_token(request.headers.get(TOKEN_HEADER, ""))
+        if request.path in OPEN_PATHS:
+            return await handler(request)
+        if self.options.needs_token and not has_token:
+            raise Refusal(401, "this gateway is for one program, which has its token")
+        if not is_plain_path(request.raw_path) or not _is_served(request):
+            if wire_path(request.path) is not None and request.headers.get("Upgrade", "").lower() == "websocket":
+                # Codex tries this first. By a 426 it goes on with POST at once, by a 404 after seven attempts.
+                raise Refusal(426, "the gateway has no WebSocket here: send a POST", {"Upgrade": "HTTP/1.1"})
+            raise Refusal(404, f"the gateway does not serve {request.method} {request.path[:200]}")
+        if self._pages is not None and self._pages.owns(request.path):
+            # A page for people, who sign in there: its own calls tell who asks.
+            async with self.meter.admit(f"page:{request.remote}"):
+                request._read_bytes = await read_body(request, PAGE_BOUNDS)
                 response = await handler(request)
             self.observers.sent(_sent_bytes(response))
             return response
-        except Refusal as refusal:
-            self.observers.refused(refusal.status, path.wire.name if path else "none")
-            body = error_body(refusal) if is_hosting_path(request.path) else wire.error(refusal.status, str(refusal))
-            return web.json_response(body, status=refusal.status, headers=refusal.headers)
-        except (web.HTTPException, ConnectionError):
-            raise
-        except Exception as problem:
-            # The outermost door: what went wrong here is told by its place, since its words may quote a message.
-            _log.error("a request failed: %s", where_it_failed(problem))
-            if request.writer.output_size > 0:
-                raise ConnectionError("the response has begun") from None
-            failed = Refusal(500, "something failed inside the gateway")
-            body = error_body(failed) if is_hosting_path(request.path) else wire.error(500, str(failed))
-            return web.json_response(body, status=500)
-
-    async def _without_token(self, request: web.Request, handler: Handler) -> tuple[web.Request, Handler]:
-        """A request whose path begins with the token, as if it did not; any other one as it is."""
-        first, slash, rest = request.raw_path[1:].partition("/")
-        if not slash or not self._is_token(first):
-            return request, handler
-        request = request.clone(rel_url=URL(f"/{rest}", encoded=True))
-        assert self._application is not None
-        found = await self._application.router.resolve(request)
-        found.add_app(self._application)
-        request._match_info = found
-        return request, found.handler
-
-    def _is_token(self, shown: str) -> bool:
-        return bool(self.options.token) and is_same_secret(shown, self.options.token)
-
-    async def _serve_page(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """A page for people, who sign in there: its own calls tell who asks."""
-        with self.meter.admit(f"page:{request.remote}"):
-            request._read_bytes = await read_body(request, PAGE_BOUNDS)
+        request[_CALLER] = caller = await self.callers.of(request)
+        if self.options.token and not has_token and caller.is_guessable and is_hosting_path(request.path):
+            raise Refusal(
+                401,
+                f"any user of this machine could send this credential: send {TOKEN_HEADER} too, with what is in "
+                "gateway.token in Clew's folder, or use a key (`clew keys create`)",
+            )
+        async with self.meter.admit(caller.key or caller.owner):
+            # Kept where aiohttp keeps it, so that no handler reads a body in another way.
+            request._read_bytes = await read_body(request, self.options.bounds)
+            if caller.is_signed:
+                self.callers.check_signature(arrived, request._read_bytes)
             response = await handler(request)
         self.observers.sent(_sent_bytes(response))
         return response
+
+    def _refused(self, request: web.Request, refusal: Refusal) -> web.Response:
+        request = self._request_without_token(request)
+        path = wire_path(request.path)
+        if refusal.status != 500:
+            self.observers.refused(refusal.status, path.wire.name if path else "none")
+        wire = path.wire if path else CHAT
+        is_hosting = is_hosting_path(request.path)
+        body = error_body(refusal) if is_hosting else wire.error(refusal.status, str(refusal))
+        return web.json_response(body, status=refusal.status, headers=refusal.headers)
+
+    async def _without_token(self, request: web.Request, handler: Handler) -> tuple[web.Request, Handler]:
+        """A request whose path begins with the token, as if it did not; any other one as it is."""
+        plain = self._request_without_token(request)
+        if plain is request:
+            return request, handler
+        assert self._application is not None
+        found = await self._application.router.resolve(plain)
+        found.add_app(self._application)
+        plain._match_info = found
+        return plain, found.handler
+
+    def _request_without_token(self, request: web.Request) -> web.Request:
+        first, slash, rest = request.raw_path[1:].partition("/")
+        is_token = slash and self._is_token(first)
+        return request.clone(rel_url=URL(f"/{rest}", encoded=True)) if is_token else request
+
+    def _is_token(self, shown: str) -> bool:
+        return bool(self.options.token) and is_same_secret(shown, self.options.token)
 
     async def _expected(self, request: web.Request) -> None:
         """Let a client go on that asks before it sends its body, unless that is too large."""

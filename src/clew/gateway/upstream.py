@@ -24,7 +24,7 @@ from yarl import URL
 
 from clew.errors import InvalidArgument
 from clew.gateway.aws import AwsCredential, signed_headers, without_signature
-from clew.gateway.keys import KEY_PREFIX
+from clew.gateway.callers import KEY_PREFIX
 from clew.gateway.wires import KINDS
 
 MAX_ERROR_BYTES = 1024 * 1024
@@ -85,13 +85,16 @@ class UpstreamServer:
         """`wires` and `models`, which may have `*`, say what it serves: everything without. `key` is ours for it."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidArgument(f"the upstream {url!r} is no address; give one that begins with https:// or http://")
+            raise InvalidArgument(
+                f"the upstream {url!r} is no address", remedy="give one that begins with https:// or http://"
+            )
         if parts.username or parts.password or parts.query:
             raise InvalidArgument(
-                "the address of the upstream holds a password or a query; put the key into model.api_key_env instead"
+                "the address of the upstream holds a password or a query",
+                remedy="put the key into model.api_key_env instead",
             )
         if unknown := sorted(set(wires) - KINDS):
-            raise InvalidArgument(f"there is no wire {unknown[0]!r}; there are {', '.join(sorted(KINDS))}")
+            raise InvalidArgument(f"there is no wire {unknown[0]!r}", remedy=f"there are {', '.join(sorted(KINDS))}")
         self.written = url
         """The address as it was given."""
         self.key = key

@@ -14,13 +14,14 @@ from math import fsum
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
 from clew.facts.outcomes import SETTLED_BY_COMMIT, command_key, is_lookup, makes_commit
 from clew.facts.record import is_small_talk
-from clew.facts.speech import continues
+from clew.facts.speech import concludes, continues, is_question
 from clew.handoff import value
 from clew.handoff.candidates import LIMITS, Candidate, Group, Kind, Material, read_material
 from clew.handoff.select import Choice, Frame, select
 from clew.handoff.summary import CountTokens, Summary, SummaryInput, redacted_input
 from clew.handoff.value import Entry, Handoff
 from clew.handoff.worth import Weights, Worth
+from clew.lazy import lazy_pattern
 from clew.messages import text_of
 
 BUILTIN = "built-in"
@@ -29,11 +30,14 @@ REQUEST_CHARS = LIMITS["request_chars"]
 _TASK_CHARS = LIMITS["task_chars"]
 _STAYING_TASK_CHARS = LIMITS["staying_task_chars"]
 _HEAD_CHARS = LIMITS["head_chars"]
+_LABEL_CHARS = LIMITS["label_chars"]
 _PLAN_CHARS = LIMITS["plan_chars"]
+_EXACT_PATHS = LIMITS["exact_paths"]
 _MOST_TESTS = LIMITS["most_tests"]
 _MOST_FAILURES = LIMITS["most_failures"]
 _MOST_REQUESTS = LIMITS["most_requests"]
 _SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
+_FOLDERS = lazy_pattern(r"(?<![\w@~.+/-])[\w@~.+-]*(?:/[\w@.+-]+){2,}(?=/[\w@.+-])")
 _NONE = "None."
 _GOES_ON = "Work on an earlier request"
 _SO_FAR = "Work on the active task"
@@ -103,11 +107,15 @@ class Draft:
         numbers = range(min(self._first, self.record.first_number), self.record.next_number)
         self._staying = self._staying_numbers()
         self.material = read_material(self.record, source.read, numbers, self._may_quote)
-        self._listed = {rule.number for rule in self.record.rules if self._is_rule(rule)}
+        self._rules = list({_without_values(rule.text): rule for rule in self.record.rules}.values())
+        self._listed = {rule.number for rule in self.record.rules if self._is_request(rule, with_actions=False)}
         """Requests that are a rule as a whole, and are listed as such."""
+        self._labelled = {rule.number for rule in self._rules if self._is_request(rule, with_actions=True)}
+        """Those that were acted upon, which are listed as requests too, by their first words."""
         self._worth = Worth(self.material, self.record.next_number, weights, source.focus)
         # The newest request of a part is not the task of the conversation.
-        self._task = () if source.is_part else tuple(active_task(self.record, source, self._staying, task_chars))
+        in_view = {*self._staying, *source.shortened}  # of a shortened message both ends stay
+        self._task = () if source.is_part else tuple(active_task(self.record, source, in_view, task_chars))
         self.material.candidates[:0] = self._entries()
         self.empty_chars = len(self.handoff(()).render())
 
@@ -124,10 +132,10 @@ class Draft:
         """Whether the request of an exchange is the active task."""
         return self._is_open and exchange is self.record.newest
 
-    def _is_rule(self, rule: Rule) -> bool:
+    def _is_request(self, rule: Rule, *, with_actions: bool) -> bool:
         """Whether a request is nothing but a rule."""
         exchange = self.record.exchanges[self.record.exchange_of(rule.number)]
-        return not exchange.actions and flatten(exchange.request) == rule.text
+        return bool(exchange.actions) == with_actions and flatten(exchange.request) == rule.text
 
     def _may_quote(self, number: int) -> bool:
         return self._first <= number < self.source.last or number in self.source.shortened
@@ -150,12 +158,12 @@ class Draft:
         ]
         choices = []
         for candidate in candidates:
-            bonus = worth.bonus_of(candidate)
+            scale, bonus = worth.of_candidate(candidate)
             if candidate in conclusions:
                 bonus += worth.bonus("conclusion")
             at = -1 if candidate.group is None else candidate.at
             chars = len(candidate.text) + (_ENTRY_CHARS if candidate.group is None else 3)
-            choices.append(Choice(candidate.terms, chars, worth.scale_of(candidate), bonus, candidate.group, at))
+            choices.append(Choice(candidate.terms, chars, scale, bonus, candidate.group, at))
         frames: dict[Hashable, Frame] = {}
         for candidate in candidates:
             if candidate.group is not None and candidate.group not in frames:
@@ -181,7 +189,7 @@ class Draft:
     # -- entries of sections -------------------------------------------------------------------------------------------
 
     def _entries(self) -> list[Candidate]:
-        found = [*self._requests(), *self._rules(), *self._states(), *self._failures(), *self._files()]
+        found = [*self._requests(), *self._rule_entries(), *self._states(), *self._failures(), *self._files()]
         if self.source.readable_from is None and self.source.previous:
             found += self._previous(self.source.previous)
         return found
@@ -199,17 +207,28 @@ class Draft:
                 continue
             repeated = ("repeated",) if times[exchange.request] > 1 else ()
             short, whole = request_text(exchange, _HEAD_CHARS), request_text(exchange)
+            if exchange.number in self._labelled:
+                short = whole = request_text(exchange, _LABEL_CHARS)
             for text in dict.fromkeys((short, whole)):
                 candidate = self._entry(Kind.REQUEST, text, (exchange.number,), value.COMPLETED, index)
                 # The beginning of a request is proposed first, then more of it.
                 candidate.features = repeated if text == short else (*repeated, "whole")
                 yield candidate
 
-    def _rules(self) -> Iterator[Candidate]:
-        for at, rule in enumerate({_without_values(rule.text): rule for rule in self.record.rules}.values()):
-            # A message between the handoff and the tail is folded next time, so its rules are listed now.
+    def _rule_entries(self) -> Iterator[Candidate]:
+        for at, rule in enumerate(self._rules):
             if rule.number < self.source.last and rule.number not in self.source.above:
-                yield self._entry(Kind.RULE, f'"{rule.text}"', (rule.number,), value.RULES, at)
+                candidate = self._entry(Kind.RULE, f'"{rule.text}"', (rule.number,), value.RULES, at)
+                # A message between the handoff and the tail is folded next time, so its rules are listed now.
+                candidate.features = ("in view",) if self._is_in_view(rule) else ()
+                yield candidate
+
+    def _is_in_view(self, rule: Rule) -> bool:
+        """Whether the message of a rule stays, and still states it."""
+        shortened = self.source.shortened.get(rule.number)
+        if shortened is not None:
+            return rule.text in flatten(text_of(shortened))
+        return rule.number in self.source.kept
 
     def _states(self) -> Iterator[Candidate]:
         record = self.record
@@ -222,7 +241,8 @@ class Draft:
         # A failed run before one that passed was overcome, or is listed as a failure.
         current = [(command, action) for command, action in runs if not action.failed or action.number > passed]
         for command, action in current[-_MOST_TESTS:]:
-            if action.outcome and action.result is not None:
+            # Where the counts are all that is known of a failure, they are listed as one.
+            if action.outcome and action.result is not None and action.outcome.error != action.outcome.tests:
                 text = f"Tests: {shorten(command, _HEAD_CHARS)}: {action.outcome.tests}"
                 yield self._entry(Kind.STATE, text, (action.result,), value.STATE, 2)
 
@@ -232,12 +252,16 @@ class Draft:
             if action.outcome and action.result is not None and action.result < self.source.last:
                 text = f"{shorten(action.reading.target, _HEAD_CHARS)}: {action.outcome.error}"
                 section = value.BLOCKED if action.number > newest else value.TRIED
-                yield self._entry(Kind.FAILURE, text, (action.result,), section, at)
+                candidate = self._entry(Kind.FAILURE, text, (action.result,), section, at)
+                candidate.features = ("tried",) if section == value.TRIED else ()
+                yield candidate
 
     def _files(self) -> Iterator[Candidate]:
-        for at, file in enumerate(self.record.files.values()):
+        files = self.record.files.values()
+        for at, file in enumerate(files):
             size = f" +{file.added} -{file.removed}" if file.added or file.removed else ""
-            path = file.path.removeprefix(self.material.root)
+            # The paths that were changed last are given exactly as tools take them.
+            path = file.path if at >= len(files) - _EXACT_PATHS else file.path.removeprefix(self.material.root)
             yield self._entry(Kind.FILE, f"{path} ({file.fate}{size})", (file.first, file.last), value.FILES, at)
 
     def _previous(self, previous: Handoff) -> Iterator[Candidate]:
@@ -275,8 +299,8 @@ class Draft:
             for heading, found in sections.items()
         }
         entries[value.ACTIVE_TASK] = [*self._task]
-        if self.material.root and (groups or any(one.kind is Kind.FILE for one in chosen)):
-            entries[value.STATE].append(Entry(f"Relative paths of files are below {self.material.root}"))
+        if self.material.root and (groups or entries[value.FILES]):
+            entries[value.STATE].append(Entry(f"Relative paths are below {self.material.root}"))
         entries[value.COMPLETED] = self._exchanges(asked, groups)
         if self._is_open and entries[value.COMPLETED] and self._is_newest(entries[value.COMPLETED][-1]):
             newest = entries[value.COMPLETED].pop()
@@ -315,25 +339,33 @@ class Draft:
         """The words of a message in quotes, or an action with what came of it."""
         ordered = sorted(pieces, key=lambda piece: (piece.numbers, piece.at))
         frame = self.material.frames.get(group) if group.call >= 0 else None
-        text = ""
         # A line of a result may be its outcome, too.
         ordered = list({(piece.numbers, piece.text): piece for piece in reversed(ordered)}.values())[::-1]
-        for before, piece in zip((None, *ordered), ordered, strict=False):
-            follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1
-            gap = "" if before is None else " " if follows and frame is None else f" {CUT} " if frame is None else " · "
-            text += gap + piece.text
         sources = {number for piece in ordered for number in piece.numbers}
         numbers: tuple[int, ...] = (min(sources), max(sources))
         if frame is None:
+            text = ""
+            for before, piece in zip((None, *ordered), ordered, strict=False):
+                follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1
+                text += ("" if before is None else " " if follows else f" {CUT} ") + piece.text
             return Entry(f'"{text}"', numbers)
         # A call is opened with its result, so one reference serves both.
         numbers = (group.number,) if len(sources - {group.number}) <= 1 else numbers
-        return Entry(f"{frame}{' -> ' if frame.startswith('RAN ') else ': '}{text}" if text else frame, numbers)
+        is_command = frame.startswith("RAN ")
+        of_call = [piece.text for piece in ordered if is_command and piece.kind is Kind.COMMAND]
+        of_result = [piece.text for piece in ordered if not is_command or piece.kind is not Kind.COMMAND]
+        said = " · ".join((frame, *of_call))
+        return Entry(f"{said}{' -> ' if is_command else ': '}{' · '.join(of_result)}" if of_result else said, numbers)
 
 
 def _without_values(rule: str) -> str:
-    """A rule without its numbers: a later rule that differs only in them replaces it. Names may have digits."""
-    return " ".join("0" if word.strip(".,;:!?").isdigit() else word for word in rule.split())
+    """A rule without its amounts and dates: a later rule that differs only in them replaces it."""
+    return " ".join("0" if _is_amount(word) else word for word in rule.split())
+
+
+def _is_amount(word: str) -> bool:
+    """Whether a word has digits and no letters, such as $201 or 2027-08-09. Names may have digits."""
+    return any(map(str.isdigit, word)) and not any(map(str.isalpha, word))
 
 
 def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
@@ -342,9 +374,13 @@ def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
         return ""
     if exchange.repeats is not None:
         return f'The request of m{exchange.repeats} again: "{shorten(exchange.request, _HEAD_CHARS)}"'
-    text = quoted(exchange.request, most)
+    # The beginning of a long request says more with the names of files than with the folders they are in.
+    is_short = len(exchange.request) <= most or most > _HEAD_CHARS
+    text = quoted(exchange.request if is_short else _FOLDERS.sub(CUT, exchange.request), most)
     if exchange.chosen:
-        text += f", that is {quoted(exchange.chosen, most)}"
+        text += (
+            f", {'after the question' if is_question(exchange.chosen) else 'that is'} {quoted(exchange.chosen, most)}"
+        )
     return f"{text}, cancelled later" if exchange.cancelled else text
 
 
@@ -410,26 +446,31 @@ def open_failures(record: Record) -> list[Action]:
         if outcome.tests and not outcome.failed:
             last = {key: other for key, other in last.items() if not (other.outcome and other.outcome.tests)}
         if is_command and not outcome.failed and makes_commit(target):
-            last = {key: other for key, other in last.items() if not key.startswith(SETTLED_BY_COMMIT)}
+            last = {
+                key: other
+                for key, other in last.items()
+                if not key.startswith(SETTLED_BY_COMMIT) and not makes_commit(other.reading.target)
+            }
         key = command_key(target) if is_command else action.reading.tool
         last.pop(key, None)
-        if outcome.failed:
+        if outcome.failed and outcome.error:
             last[key] = action
     return list(last.values())[-_MOST_FAILURES:]
 
 
 def _conclusions(material: Material, worth: Worth) -> set[Candidate]:
     """Of the closing words of each exchange the sentence that says most."""
-    best: dict[int, tuple[float, Candidate]] = {}
+    best: dict[int, tuple[bool, float, Candidate]] = {}
     for candidate in material.candidates:
         if candidate.kind is Kind.CLOSING and candidate.group and len(candidate.text) >= _SHORTEST_CONCLUSION:
             # An exact sum does not depend on the order in which a set is read.
             density = fsum(map(worth.of_term, candidate.terms)) / (len(candidate.text) + _SHORTEST_CONCLUSION)
+            found = (concludes(candidate.text), density, candidate)
             known = best.get(candidate.group.exchange)
-            if known is None or density > known[0]:
-                best[candidate.group.exchange] = (density, candidate)
+            if known is None or found[:2] > known[:2]:
+                best[candidate.group.exchange] = found
     # What the agent says again and again concludes nothing.
-    return set({candidate.text: candidate for _, candidate in best.values()}.values())
+    return set({candidate.text: candidate for _, _, candidate in best.values()}.values())
 
 
 def _joined_entries(lines: Sequence[Candidate]) -> list[Entry]:

@@ -7,14 +7,12 @@ of a group pays for the frame of that line. Others are entries of a section, suc
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from clew.facts.parts import (
@@ -28,29 +26,29 @@ from clew.facts.parts import (
     prose_parts,
 )
 from clew.facts.record import Action, Record
-from clew.facts.speech import DECISION, INTENT, RULE, is_governing, person_text
+from clew.facts.speech import RULE, is_governing, person_text
 from clew.facts.text import CUT, TermKind, Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
 from clew.handoff.value import SHORTENED
+from clew.lazy import read_beside
 from clew.messages import Message, text_of
 
 ReadMessage = Callable[[int], Message]
 
-LIMITS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("limits.toml").read_text("utf-8"))
+LIMITS: dict[str, Any] = tomllib.loads(read_beside(__file__, "limits.toml").decode())
 TARGET_CHARS = LIMITS["target_chars"]
 _NAMED_BY_LAST_REQUESTS = LIMITS["named_by_last_requests"]
 _SHORTEST_NAME_CHARS = LIMITS["shortest_name_chars"]
 _SHORTEST_PIECE_CHARS = LIMITS["shortest_piece_chars"]
-_FEATURE_CHARS = LIMITS["feature_chars"]
-_MANY_ALIKE = LIMITS["many_alike"]
 _SHORTEST_ROOT_CHARS = LIMITS["shortest_root_chars"]
 _FEWEST_BELOW_ROOT = LIMITS["fewest_below_root"]
 _ROOT_SHARE = LIMITS["root_share"]
 _MOST_CHARS_OF_MESSAGE = LIMITS["most_chars_of_message"]
 _MOST_CHARS_READ = LIMITS["most_chars_read"]
 _CHARS_BESIDE_TEXT = LIMITS["chars_beside_text"]
-_DIGITS = re.compile(r"\d+")
-"""Rows of a table that differ in numbers only are alike."""
+_MOST_SNIPPET_LINES = LIMITS["most_snippet_lines"]
+_LOCATED = ("definition", "value", "field")
+"""Lines of code that are quoted with their number in the file."""
 _CHARS_READ_WHOLE, _ENDS_CHARS = 500_000, 2_000
 """The newest chars are read whole; of longer messages that lie further back, so much of their ends."""
 _MOST_OLD_REPLIES, _ENDS_OF_OLD_CHARS = 200, 1_200
@@ -164,10 +162,17 @@ def read_material(
         found.append((number, message, _both_ends(text_of(message), _ENDS_OF_OLD_CHARS)))
     for _, message, text in found:
         if message["role"] != "tool":
-            reader.read_names(text)
+            for part in prose_parts(text):
+                if not _is_pasted(part):
+                    reader.read_names("\n".join(part.pieces))
     for number, message, text in found:
         reader.read(message, number, text)
     return reader.material
+
+
+def _is_pasted(part: Part) -> bool:
+    """Whether a part of what was said is a long block of code: a file or an output that was pasted."""
+    return part.kind is PartKind.CODE and len(part.pieces) > _MOST_SNIPPET_LINES
 
 
 def _both_ends(text: str, most: int) -> str:
@@ -197,7 +202,9 @@ class _MaterialReader:
         self.material.root = common_root(
             [action.reading.target for action in record.actions() if action.reading.is_file]
         )
-        self._closings = {exchange.closing for exchange in record.exchanges}
+        # Where an exchange ended in the middle of its work, the last words say how far it got.
+        last_words = (next(filter(may_quote, reversed(exchange.texts)), None) for exchange in record.exchanges)
+        self._closings = {*(exchange.closing for exchange in record.exchanges), *last_words}
         self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
 
     def read_names(self, text: str) -> None:
@@ -229,7 +236,12 @@ class _MaterialReader:
         self, kind: Kind, group: Group, number: int, text: str, place: int, features: Sequence[str] = ()
     ) -> None:
         for part in prose_parts(text):
-            self._add(Kind.SNIPPET if part.kind is PartKind.CODE else kind, group, number, part, place, features)
+            if part.kind is not PartKind.CODE:
+                self._add(kind, group, number, part, place, features)
+            elif _is_pasted(part):
+                self._add(Kind.WRITTEN, group, number, part, IN_RESULT, features)
+            else:
+                self._add(Kind.SNIPPET, group, number, part, place, features)
 
     def _add_call(self, action: Action, exchange: int) -> None:
         reading, number = action.reading, action.number
@@ -254,7 +266,7 @@ class _MaterialReader:
                     self._add(Kind.WRITTEN, group, number, part, IN_CALL, features)
         elif len(flatten(reading.target)) > TARGET_CHARS:
             if reading.verb == "RAN":
-                for part in code_parts(reading.target):
+                for part in code_parts(_beyond_frame(reading.target)):
                     self._add(Kind.COMMAND, group, number, part, IN_CALL, features)
             else:
                 self._add_prose(Kind.COMMAND, group, number, reading.target, IN_CALL, features)
@@ -292,11 +304,10 @@ class _MaterialReader:
 
     def _features(self, action: Action) -> tuple[str, ...]:
         """What is known of an action, by name."""
-        target, file = action.reading.target, self._record.files.get(action.reading.target)
+        target = action.reading.target
         found = {
             "repeated later": self._last_with.get(target, -1) > action.number,
-            "changed later": file is not None and action.reading.verb == "READ" and file.last > action.number,
-            "changed file": file is not None,
+            "changed file": target in self._record.files,
             "named": self._is_named(target),
         }
         return tuple(name for name, holds in found.items() if holds)
@@ -318,42 +329,25 @@ class _MaterialReader:
         governs: bool = False,
     ) -> None:
         """Count the terms of a part, and propose its pieces."""
-        if part.kind is PartKind.NOISE:
-            return
         start, material, seen = self._sizes.get(group, 0), self.material, self._seen[place]
         self._sizes[group] = start + len(part.pieces)
         if not self._may_quote(number):
             seen.update(material.terms.of("\n".join(part.pieces)))
             return
-        is_prose, is_code = part.kind is PartKind.PROSE, part.kind is PartKind.CODE
-        shapes = (
-            [] if is_prose or len(part.pieces) < _MANY_ALIKE else [_DIGITS.sub("0", piece) for piece in part.pieces]
-        )
-        times = Counter(shapes)
+        is_code = part.kind is PartKind.CODE
         is_named, is_outcome = self._with_statements or "named" in features, kind is Kind.OUTCOME
-        common, numbers, terms_of, propose = tuple(features), (number,), material.terms.of, material.candidates.append
-        for at, piece in enumerate(part.pieces):
-            terms = terms_of(piece)
+        common, numbers, propose = tuple(features), (number,), material.candidates.append
+        for at, (piece, terms) in enumerate(zip(part.pieces, material.terms.of_each(part.pieces), strict=True)):
             seen |= terms
             what = code_feature(piece) if is_code else ""
-            if what == "statement" and not is_named and not self._is_exact(terms):
+            if what == "statement" and not is_named and self._named.isdisjoint(terms):
                 continue
             if (terms or is_outcome) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
                 own_features = (*common, what) if what else common
-                if is_prose:
-                    own_features += _prose_features(piece)
-                if shapes and times[shapes[at]] >= _MANY_ALIKE:
-                    own_features += ("alike",)
+                if part.line_numbers and part.line_numbers[at] and what in _LOCATED:
+                    piece = f"{part.line_numbers[at]}: {piece}"
                 propose(Candidate(own, piece, numbers, terms, group, start + at, "", own_features))
-
-    def _is_exact(self, terms: Iterable[str]) -> bool:
-        """Whether one of the terms is an exact string."""
-        kinds = self.material.terms.kinds
-        for term in terms:  # noqa: SIM110 (a generator takes three times as long)
-            if kinds[term] is TermKind.EXACT:
-                return True
-        return False
 
     def _use(self, terms: Iterable[str], number: int, place: int) -> None:
         uses = self.material.uses
@@ -366,15 +360,6 @@ class _MaterialReader:
                 use.first = number
                 use.messages += 1
             use.places |= place
-
-
-def _prose_features(piece: str) -> tuple[str, ...]:
-    """What is known of a sentence, by name."""
-    lowered = piece[:_FEATURE_CHARS].lower()
-    found: tuple[str, ...] = ("intent",) if INTENT.found_in(lowered) else ()
-    if DECISION.found_in(lowered):
-        found += ("decision",)
-    return (*found, "heading") if piece.startswith("#") or piece.endswith(":") else found
 
 
 def common_root(paths: Sequence[str]) -> str:
@@ -394,3 +379,11 @@ def _short_target(target: str) -> str:
     """What a call is about; of a script in a command line the line that runs it."""
     line, _, more = target.strip().partition("\n")
     return shorten(line, TARGET_CHARS) + (f" {CUT}" if more and len(line) <= TARGET_CHARS else "")
+
+
+def _beyond_frame(command: str) -> str:
+    """What the frame of a command line does not show of it."""
+    line, _, more = command.strip().partition("\n")
+    line = flatten(line)
+    rest = line[len(shorten(line, TARGET_CHARS)) - len(CUT) :] if len(line) > TARGET_CHARS else ""
+    return f"{rest.lstrip(' ,;:')}\n{more}"

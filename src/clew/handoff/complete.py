@@ -1,8 +1,9 @@
 """Completes and checks a handoff that a model wrote. The model's text stays whole.
 
-Appended is only what is certain and missing: the active task where the text names none, rules, changed files, open
-errors; in at most a tenth of the budget. Checked are exact things only (hashes, ids, paths, long numbers, quotes),
-against the whole conversation. What is not found is reported; a certain invention is also marked.
+Appended is only what is certain, missing and no longer in the window: the active task where the text names none, rules,
+changed files, the newest errors of open requests; in at most a tenth of the budget. Checked are exact things only
+(hashes, ids, paths, long numbers, quotes), against the whole conversation. What is not found is reported; a certain
+invention is also marked.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ ADDED_HEADING = "On record, not mentioned above"
 _SHARE_OF_ADDED = 0.1
 _LONGEST_ADDED_CHARS = 400
 _MOST_FILES_ADDED = 40
+_NEWEST_ACTIONS = 10
+"""An error before so many actions of an open request is left to the model: the agent went on to something else."""
 
 _HASH = re.compile(r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}(?![\w-])")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -98,15 +101,18 @@ def _certain(source: SummaryInput, text: str) -> Iterator[tuple[Entry, str]]:
         for entry in active_task(record, source):
             yield Entry(f"Active task: {entry.text}", entry.numbers), entry.text
     for rule in reversed(record.rules):
-        yield Entry(f'Rule: "{rule.text}"', (rule.number,)), rule.text
+        if source.is_folded(rule.number):
+            yield Entry(f'Rule: "{rule.text}"', (rule.number,)), rule.text
+    newest_actions = [action for exchange in record.open_requests() for action in exchange.actions][-_NEWEST_ACTIONS:]
     for action in open_failures(record):
-        if action.outcome and action.result is not None and action.outcome.error:
-            yield Entry(f"Open error: {action.outcome.error}", (action.result,)), action.outcome.error[:60]
+        error = action.outcome.error if action.outcome else ""
+        if error and action.result is not None and source.is_folded(action.result) and action in newest_actions:
+            yield Entry(f"Open error: {error}", (action.result,)), error[:60]
     for file in list(record.files.values())[: -_MOST_FILES_ADDED - 1 : -1]:
         name = file.path.replace("\\", "/").rsplit("/", 1)[-1]
         yield Entry(f"{file.fate.capitalize()}: {file.path}", (file.first, file.last)), name
     newest = record.newest
-    if newest and newest.request:
+    if newest and newest.request and source.is_folded(newest.number):
         yield Entry(f"Newest request: {request_text(newest)}", (newest.number,)), flatten(newest.request)[:80]
 
 

@@ -56,7 +56,8 @@ class SummaryModel:
         if self.context_length <= 0 or (self.max_output is not None and self.max_output <= 0):
             raise InvalidArgument(
                 f"the summary model {self.name!r} has context_length {self.context_length} and max_output "
-                f"{self.max_output}; both count tokens and are larger than 0"
+                f"{self.max_output}",
+                remedy="both count tokens and are larger than 0",
             )
 
 
@@ -74,7 +75,9 @@ def summary_model(
     model behind it: longer conversations are read in chunks.
     """
     if not callable(function):
-        raise InvalidArgument(f"summarizer is {function!r}; pass a function that takes a prompt and returns text")
+        raise InvalidArgument(
+            f"summarizer is {function!r}", remedy="pass a function that takes a prompt and returns text"
+        )
     call = _caller(function)
 
     async def complete(prompt: str, max_tokens: int) -> str:

@@ -47,7 +47,7 @@ _UPDATE = (
 )
 _STAYS_CHARS = 80
 _LISTED_CHARS = 160
-_MOST_LISTED = 120
+_MOST_LISTED, _MOST_LISTED_BRIEFLY = 120, 6
 # Of six handoffs by a strong model, 0.44 to 0.49. Asked for tokens alone, models write a third of them.
 _WORDS_PER_TOKEN = 0.47
 
@@ -95,18 +95,22 @@ def write_prompt(contents: PromptContents) -> str:
     )
 
 
-def write_instruction(source: SummaryInput, budget: int) -> str:
-    """What a model is told at the end of a conversation that it is in, to get a handoff of at most `budget` tokens."""
+def write_instruction(source: SummaryInput, budget: int, *, is_brief: bool = False) -> str:
+    """What a model is told at the end of a conversation that it is in, to get a handoff of at most `budget` tokens.
+
+    `is_brief`: the headings alone, and the newest requests only, for windows that have little room left.
+    """
     has_tail = source.last < source.record.next_number
     stays = _quoted_start(text_of(source.read(source.last)), _STAYS_CHARS) if has_tail else ""
     focus = shorten(redact_text(source.focus), _FOCUS_CHARS) if source.focus else ""
+    requests = _listed_requests(source, _MOST_LISTED_BRIEFLY if is_brief else _MOST_LISTED)
     return fill_template(
         template_text(EXTEND),
-        _common_values(budget, focus)
+        _common_values(budget, focus, is_brief=is_brief)
         | {
             "kept": fill_template(_STAYS, {"quote": stays}) if stays else "",
             "previous": fill_template(_UPDATE, {"mark": UNVERIFIED_MARK}) if source.previous else "",
-            "requests": "\n".join(_listed_requests(source)) or "None.",
+            "requests": "\n".join(requests) or "None.",
         },
     )
 
@@ -129,11 +133,11 @@ def is_instruction(message: Message) -> bool:
     return message["role"] == "user" and text_of(message).startswith(template_text(EXTEND).partition("]")[0])
 
 
-def _listed_requests(source: SummaryInput) -> list[str]:
+def _listed_requests(source: SummaryInput, most: int) -> list[str]:
     """`m0 "Port the uploader to asyncio." (closing words: m15)`"""
     asked = [one for one in source.record.exchanges if one.request and one.number < source.last]
     lines = []
-    for one in asked[-_MOST_LISTED:]:
+    for one in asked[-most:]:
         closing = f" (closing words: m{one.closing})" if one.closing is not None else ""
         lines.append(f"m{one.number} {_quoted_start(one.request, _LISTED_CHARS)}{closing}")
     return lines
@@ -178,8 +182,8 @@ _OPEN_THINKING = re.compile(r"\A\s*<(?:think|thinking|thought|reasoning|analysis
 _END_OF_THINKING = re.compile(r"\A.*?</(?:think|thinking)>", re.DOTALL | re.IGNORECASE)
 _CODE_FENCE = re.compile(r"\A\s*```[\w-]*\n(.*?)\n```\s*\Z", re.DOTALL)
 _AROUND_HEADING = re.compile(r"^[\s#*_>]*(?:\d+[.)]\s*)?[*_]*|[\s*_:：]+$")
-# Lines of the prompt that a model copied, and code fences inside a handoff, which are no facts.
-_NO_FACT = re.compile(r"\s*(?:@@[0-9a-f]{6}\b|```\w*\s*$)")
+# A delimiter of the prompt that a model copied.
+_DELIMITER_LINE = re.compile(r"\s*@@[0-9a-f]{6}\b")
 _NAMES = {heading.lower(): heading for heading in HEADINGS}
 _FEWEST_HEADINGS = 3
 _ENDS_WELL = tuple(".!?:;)]}\"'`>*|。！？；）】」』”’…")
@@ -260,7 +264,7 @@ def _with_plain_headings(lines: list[str]) -> tuple[list[str], set[str]]:
         if heading:
             headings.add(heading)
             kept.append(f"## {heading}")
-        elif headings and not _NO_FACT.match(line):
+        elif headings and not _DELIMITER_LINE.match(line):
             kept.append(line)
     return kept, headings
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from clew.facts import Terms
 from clew.facts.parts import noise_of
-from clew.facts.text import TermKind
+from clew.facts.text import TermKind, without_gutter
 
 _WORD_WEIGHT = 0.2
 _SOUGHT_BONUS = 2.0
@@ -33,13 +33,15 @@ def excerpt(lines: Sequence[str], most_chars: int, sought: str = "") -> list[str
     terms = Terms()
     read: list[int] = []
     room = _MOST_CHARS_READ
-    for at, line in enumerate(lines):
-        room -= len(line)
+    # The number of a line says nothing about it.
+    bare = without_gutter(list(lines), of_file=True)
+    for at, line in enumerate(bare):
+        room -= len(lines[at])
         if room < 0:
             break
-        if len(line) <= most_chars and noise_of(line) == "":
+        if line.strip() and len(lines[at]) <= most_chars and noise_of(line) == "":
             read.append(at)
-    found = [terms.of(lines[at]) for at in read]
+    found = list(terms.of_each([bare[at] for at in read]))
     held = Counter(term for one in found for term in one)
     wanted = {term for term in terms.of(sought) if 0 < held[term] <= max(2, _RARE_SHARE * len(read))}
     choices = [
@@ -120,12 +122,14 @@ class _Selection:
         shown: Set[str],
     ) -> None:
         self._choices, self._frames = choices, frames
+        self._rows = [(one.terms, one.scale, one.bonus, one.chars, one.group) for one in choices]
         terms = set().union(*(choice.terms for choice in choices), *(frame.terms for frame in frames.values()))
         # What each term would add now: all of its weight, a part of it once it was shown, then nothing. Whole numbers,
         # whose sum does not depend on the order in which a set is read.
         self._adds = {term: round(_UNIT * weight(term)) for term in terms}
         for term in terms.intersection(shown):
             self._adds[term] = round(_UNIT * weight(term) * SHOWN_AGAIN)
+        self._add_of = self._adds.__getitem__
         self._fresh = terms.difference(shown)
         self._beside: set[int] = set()
         self._places = {(choice.group, choice.at): index for index, choice in enumerate(choices) if choice.at >= 0}
@@ -133,81 +137,78 @@ class _Selection:
         """The chars that were taken of each group."""
         self._frame_terms: dict[int, list[str]] = {}
         """The terms that the frame of a choice adds to its own."""
-        self._waiting: dict[Hashable, list[int]] = {}
+        self._waiting: dict[Hashable, dict[int, None]] = {}
         """Choices that were passed over while the frame of their group was not paid for."""
 
     def run(self, least: float) -> Iterator[int]:
         # What a choice is worth if its frame were paid for: at least what it will ever be, but for a neighbour.
-        adds = self._adds.__getitem__
+        adds, choices, add_of = self._adds, self._choices, self._add_of
         queue = [
-            (-((one.bonus + one.scale * sum(map(adds, one.terms)) / _UNIT) / (one.chars + _LEAST_CHARS)), index)
-            for index, one in enumerate(self._choices)
+            (-((bonus + scale * sum(map(add_of, terms)) / _UNIT) / (chars + _LEAST_CHARS)), index)
+            for index, (terms, scale, bonus, chars, _) in enumerate(self._rows)
         ]
         heapq.heapify(queue)
         taken: set[int] = set()
         fresh: dict[int, float] = {}  # the ratios that were computed since the last choice was taken
         lowest = 0.0
+        replace_first, ratio_of, known, frame_terms = heapq.heapreplace, self._ratio, fresh.get, self._frame_terms
         while queue:
             index = queue[0][1]
             if index in taken:
                 heapq.heappop(queue)
                 continue
             # Gains only fall while others are taken, so a fresh ratio that is still the highest is the best.
-            choice = self._choices[index]
-            frame = self._frame(choice)
-            ratio = fresh.get(index)
+            ratio = known(index)
             if ratio is None:
-                ratio = fresh[index] = self._ratio(index, frame)
+                ratio = fresh[index] = ratio_of(index)
             if ratio <= lowest:
                 heapq.heappop(queue)
                 continue
             # The heap without this entry begins with one of the next two.
             if (len(queue) > 1 and -ratio > queue[1][0]) or (len(queue) > 2 and -ratio > queue[2][0]):
-                heapq.heapreplace(queue, (-ratio, index))
-                if frame is not _NO_FRAME:
-                    self._waiting.setdefault(choice.group, []).append(index)
+                replace_first(queue, (-ratio, index))
+                if index in frame_terms and (group := choices[index].group) not in self._used:
+                    self._waiting.setdefault(group, {})[index] = None
                 continue
             heapq.heappop(queue)
             lowest = lowest or least * ratio
             taken.add(index)
             fresh.clear()
             yield index
-            for term in choice.terms | frame.terms:
+            choice = choices[index]
+            group, at = choice.group, choice.at
+            frame = None if group in self._used else self._frames.get(group)
+            for term in choice.terms if frame is None else choice.terms | frame.terms:
                 if term in self._fresh:
                     self._fresh.discard(term)
-                    self._adds[term] = round(self._adds[term] * SHOWN_AGAIN)
+                    adds[term] = round(adds[term] * SHOWN_AGAIN)
                 else:
-                    self._adds[term] = 0
-            for place in (choice.at - 1, choice.at + 1) if choice.at >= 0 else ():
-                other = self._places.get((choice.group, place))
+                    adds[term] = 0
+            for place in (at - 1, at + 1) if at >= 0 else ():
+                other = self._places.get((group, place))
                 if other is not None and other not in taken:
                     self._beside.add(other)
-                    heapq.heappush(queue, (-self._ratio(other, self._frame(self._choices[other])), other))
-            self._used[choice.group] = self._used.get(choice.group, 0) + choice.chars
+                    heapq.heappush(queue, (-ratio_of(other), other))
+            self._used[group] = self._used.get(group, 0) + choice.chars
             # The frame is paid for: the other choices of the group became cheaper.
-            for other in self._waiting.pop(choice.group, ()) if frame is not _NO_FRAME else ():
+            for other in self._waiting.pop(group, ()) if frame is not None else ():
                 if other not in taken:
-                    heapq.heappush(queue, (-self._ratio(other, _NO_FRAME), other))
+                    heapq.heappush(queue, (-ratio_of(other), other))
 
-    def _frame(self, choice: Choice) -> Frame:
-        if choice.group in self._used:
-            return _NO_FRAME
-        return self._frames.get(choice.group, _NO_FRAME)
-
-    def _ratio(self, index: int, frame: Frame) -> float:
-        choice = self._choices[index]
-        group, scale, chars = choice.group, choice.scale, choice.chars
-        adds = self._adds.__getitem__
-        gain: float = sum(map(adds, choice.terms))
-        if frame is not _NO_FRAME:
-            added = self._frame_terms.get(index)
-            if added is None:
-                added = self._frame_terms[index] = [*frame.terms - choice.terms]
-            gain += sum(map(adds, added))
-            chars += frame.chars
-        if group is not None and (used := self._used.get(group)):
-            # A line that is long already is worth less to a reader with every piece.
-            gain /= 1 + used / (CROWDED_CHARS * scale)
+    def _ratio(self, index: int) -> float:
+        """What a choice adds for each char, with the frame of its group where that is not paid for."""
+        terms, scale, bonus, chars, group = self._rows[index]
+        gain: float = sum(map(self._add_of, terms))
+        if group is not None:
+            if used := self._used.get(group):
+                # A line that is long already is worth less to a reader with every piece.
+                gain /= 1 + used / (CROWDED_CHARS * scale)
+            elif used is None and (frame := self._frames.get(group)):
+                added = self._frame_terms.get(index)
+                if added is None:
+                    added = self._frame_terms[index] = [*frame.terms - terms]
+                gain += sum(map(self._add_of, added))
+                chars += frame.chars
         if index in self._beside:
             gain *= BESIDE
-        return (choice.bonus + scale * gain / _UNIT) / (chars + _LEAST_CHARS)
+        return (bonus + scale * gain / _UNIT) / (chars + _LEAST_CHARS)

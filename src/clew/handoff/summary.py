@@ -103,6 +103,12 @@ class SummaryInput:
         """A text of the record or of a message without secrets, searched only where that was not done before."""
         return text if self.is_redacted else redact_text(text)
 
+    def is_folded(self, number: int | None) -> bool:
+        """Whether the message is no longer in the window, or is there only in part."""
+        if number is None or number in self.shortened:
+            return number is not None
+        return number < self.last and number not in self.kept and number not in self.above
+
     def may_quote(self, number: int) -> bool:
         return self.first <= number < self.last or number in self.shortened
 

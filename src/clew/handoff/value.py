@@ -69,15 +69,20 @@ def wrap(
     leading: Sequence[int] = (),
     *,
     is_short: bool = False,
+    hint: str = "",
 ) -> str:
-    """The text that is put into the conversation for a handoff of the messages `first` to `last` (not included)."""
+    """The text that is put into the conversation for a handoff of the messages `first` to `last` (not included).
+
+    `hint` says by which tools the model can open them, where it has any.
+    """
     inside = without_markers(text)
     follow = "follow" if len(kept) > 1 else "follows"
     also = f"; of these, {' and '.join(f'm{number}' for number in kept)} {follow} word for word" if kept else ""
     behind = f"; what follows is {_runs(following[:-1])}, then m{following[-1]} and so on" if following else ""
     before = f"; what stands before is {_runs(leading)}" if leading else ""
     covers = f"Messages m{first} to m{last - 1} are folded here{also}{behind}{before}."
-    return f"{SHORT_PREFIX if is_short else PREFIX}\n\n{inside.strip()}\n\n{covers}\n{END_MARKER}"
+    last_lines = "\n".join(filter(None, (covers, hint, END_MARKER)))
+    return f"{SHORT_PREFIX if is_short else PREFIX}\n\n{inside.strip()}\n\n{last_lines}"
 
 
 def unwrap(message: Message) -> WrappedSummary | None:
@@ -101,7 +106,7 @@ def unwrap(message: Message) -> WrappedSummary | None:
 
 
 def _runs(numbers: Sequence[int]) -> str:
-    """`m61-m64, m66`: numbers that count on are told by the first and the last."""
+    """`m61-m64, m66`: of consecutive numbers the first and the last."""
     starts = [at for at in range(len(numbers)) if not at or numbers[at] != numbers[at - 1] + 1]
     ends = [at - 1 for at in (*starts[1:], len(numbers))]
     runs = [(numbers[start], numbers[end]) for start, end in zip(starts, ends, strict=True)]

@@ -36,6 +36,7 @@ _KIND_OF_HEADING = {
 }
 
 _PREVIOUS, _FADING = Kind.PREVIOUS, frozenset({Kind.REQUEST, Kind.FILE, Kind.FAILURE})
+_WORD = TermKind.WORD
 _AGES, _MOST_BACK = ("newest", "recent", "late", "middle", "old"), (5, 15, 40, 120)
 """How many messages back, at most, for each but the last."""
 _TIMES, _MOST_TIMES = ("once", "twice", "few times", "several times", "many times"), (1, 2, 4, 8)
@@ -82,9 +83,9 @@ class Worth:
         self._material, self._end = material, end
         self._weights = weights or load_weights()
         self._focus = material.terms.of(focus) if focus else set()
-        self._by_features: dict[tuple[str, ...], float] = {}
+        self._by_features: dict[tuple[int, ...], float] = {}
         self._by_term: dict[str, float] = {}
-        self._scales: dict[tuple[object, ...], float] = {}
+        self._of_candidates: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def of_term(self, term: str) -> float:
         found = self._by_term.get(term)
@@ -96,31 +97,45 @@ class Worth:
         use = self._material.uses.get(term)
         if use is None:
             return 0.0
-        return self._by(term_features(term, self._material.terms.kinds[term], use, self._end))
+        kind = self._material.terms.kinds[term]
+        shape = 0 if kind is _WORD else 1 if term[0].isdigit() else 2 if "/" in term or "\\" in term else 3
+        # Terms with the same numbers have the same features, whose names take longer to make.
+        key = (
+            shape,
+            bisect_left(_MOST_BACK, self._end - use.last),
+            bisect_left(_MOST_TIMES, use.messages),
+            use.places,
+        )
+        found = self._by_features.get(key)
+        if found is None:
+            found = self._by_features[key] = self._by(term_features(term, kind, use, self._end))
+        return found
 
     def _by(self, features: tuple[str, ...]) -> float:
         """What a term with these features is worth: chances multiply, so the weights are added as logarithms."""
-        found = self._by_features.get(features)
+        weights = self._weights["term"]
+        return math.exp(sum(weights.get(name, 0.0) for name in features))
+
+    def of_candidate(self, candidate: Candidate) -> tuple[float, float]:
+        """What the weight of the candidate's terms is multiplied by, and what it is worth whatever they are."""
+        if self._focus:
+            return self._scale_of(candidate), self._bonus_of(candidate)
+        # The pieces of one message differ in little but their terms.
+        key = (candidate.kind, candidate.numbers, candidate.features, candidate.section)
+        found = self._of_candidates.get(key)
         if found is None:
-            weights = self._weights["term"]
-            found = self._by_features[features] = math.exp(sum(weights.get(name, 0.0) for name in features))
+            found = self._of_candidates[key] = self._scale_of(candidate), self._bonus_of(candidate)
         return found
 
-    def scale_of(self, candidate: Candidate) -> float:
-        """What the weight of the candidate's terms is multiplied by."""
+    def _scale_of(self, candidate: Candidate) -> float:
         age = age_of(candidate.numbers[-1], self._end) if candidate.numbers else ""
         focus = "" if self._focus.isdisjoint(candidate.terms) else "focus"
-        key = (candidate.kind, age, focus, candidate.features)
-        found = self._scales.get(key)
-        if found is None:
-            weights = self._weights["candidate"]
-            total = self._weights["kind"].get(candidate.kind, 0.0)
-            total += sum(weights.get(name, 0.0) for name in (age, focus, *candidate.features))
-            found = self._scales[key] = math.exp(total)
-        return found
+        weights = self._weights["candidate"]
+        total = self._weights["kind"].get(candidate.kind, 0.0)
+        return math.exp(total + sum(weights.get(name, 0.0) for name in (age, focus, *candidate.features)))
 
-    def bonus_of(self, candidate: Candidate) -> float:
-        """What the candidate is worth whatever its terms are; older requests and files count less."""
+    def _bonus_of(self, candidate: Candidate) -> float:
+        """Older requests and files count less."""
         kind = candidate.kind
         if kind is _PREVIOUS:
             kind = _KIND_OF_HEADING.get(candidate.section, kind)
@@ -130,6 +145,7 @@ class Worth:
         if bonus and candidate.kind in _FADING and candidate.numbers:
             back = (self._end - candidate.numbers[-1]) / max(1, self._end)
             bonus *= 1.0 - self._weights["bonus"]["fade"] * back
+        if bonus:
             for name in candidate.features:
                 bonus *= self._weights["bonus"].get(name, 1.0)
         return bonus if self._focus.isdisjoint(candidate.terms) else bonus + self.bonus("focus")

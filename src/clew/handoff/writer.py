@@ -122,9 +122,10 @@ class ModelSummarizer:
             or not all(number in extension.numbers for number in range(source.first, source.last))
         ):
             return None
-        instruction = write_instruction(source, limits.target)
-        tokens = extension.tokens + self._count(instruction) + limits.output
-        if tokens > limits.context - limits.context // 50:
+        room = limits.context - limits.context // 50 - extension.tokens - limits.output
+        instructions = (write_instruction(source, limits.target, is_brief=is_brief) for is_brief in (False, True))
+        instruction = next((text for text in instructions if self._count(text) <= room), None)
+        if instruction is None:
             return None
         is_last_try = (lambda _: True) if extension.is_only_way else is_about_request
         draft = await self._draft(extension.complete, instruction, limits.output, is_last_try=is_last_try)

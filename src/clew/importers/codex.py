@@ -12,7 +12,7 @@ from typing import Any
 
 from clew.importers.blocks import AssistantMessageBuilder, as_blocks, as_content, as_text, image_part
 from clew.importers.session import COMPACTED_NOTICE, JsonLine, LineSource, Notices, Record, SourceEntry, SourceMetadata
-from clew.messages import Message, Part
+from clew.messages import Message, Part, text_of
 
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _TEXT_TYPES = ("input_text", "output_text", "text")
@@ -122,7 +122,12 @@ class _RolloutReader:
         self._metadata.notices.add(COMPACTED_NOTICE)
         if text := _string(payload.get("message")):
             timestamp = _string(line.record.get("timestamp"))
-            yield SourceEntry({"role": "user", "content": text}, line.number, timestamp, is_summary=True)
+            replaced = payload.get("replacement_history")
+            items = [item for item in replaced if isinstance(item, Mapping)] if isinstance(replaced, list) else []
+            stays = [_user_message(item) for item in items if item.get("role") == "user"]
+            kept = tuple(message for message in stays if message is not None and text_of(message) != text)
+            summary: Message = {"role": "user", "content": text}
+            yield SourceEntry(summary, line.number, timestamp, is_summary=True, kept=kept)
 
     def _note_session(self, payload: Mapping[str, Any]) -> None:
         metadata = self._metadata

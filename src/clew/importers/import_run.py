@@ -55,13 +55,13 @@ class ImportSource:
 def import_sources(names: Sequence[str]) -> Iterator[ImportSource]:
     """The files that are meant by names of files and folders; `-` is standard input."""
     if names.count("-") > 1:
-        raise InvalidArgument("- is given twice, and standard input can be read once; leave one out")
+        raise InvalidArgument("- is given twice, and standard input can be read once", remedy="leave one out")
     for name in dict.fromkeys(names):
         if name != "-" and Path(name).is_dir():
             found = session_files(Path(name))
             if not found:
                 raise InvalidArgument(
-                    f"{name}: there is no .jsonl, .json or .db file in this folder or below; name another"
+                    f"{name}: there is no .jsonl, .json or .db file in this folder or below", remedy="name another"
                 )
             yield from (ImportSource(str(path), is_named=False) for path in found)
         else:

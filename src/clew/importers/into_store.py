@@ -28,7 +28,7 @@ from clew.importers.store_values import (
     title_from,
 )
 from clew.messages import Message, text_of
-from clew.store import CallFilter, HashChain, ModelCall, NewMessage, NewSession, Store, UnknownSession
+from clew.store import CallFilter, ModelCall, NewMessage, NewSession, Store, UnknownSession, chains_of
 from clew.usage import CanonicalUsage, normalize_usage
 
 MAX_BATCH_ENTRIES = 500
@@ -308,7 +308,7 @@ class _SessionWriter:
 
 def _count_same(stored: Sequence[Message], read: Sequence[Message]) -> int:
     """How many messages are the same from the first on; fields that providers change do not count."""
-    pairs = zip(HashChain().of(stored), HashChain().of(read), strict=False)
+    pairs = zip(chains_of(stored), chains_of(read), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

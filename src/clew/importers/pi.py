@@ -12,7 +12,8 @@ from clew.importers.session import COMPACTED_NOTICE, JsonLine, LineSource, Notic
 from clew.messages import Message, Part
 
 _MESSAGE_TYPES = ("message", "custom_message", "compaction", "branch_summary")
-_SUMMARY_TYPES = ("compaction", "branch_summary")
+_COMPACTION = "compaction"
+_SUMMARY_TYPES = (_COMPACTION, "branch_summary")
 
 
 def is_pi(record: Record) -> bool:
@@ -27,12 +28,15 @@ def pi_entries(read_lines: LineSource, metadata: SourceMetadata) -> Iterator[Sou
     branch = _active_branch(read_lines)
     if abandoned := branch.abandoned_count():
         metadata.notices.add(f"{abandoned} messages on branches that were abandoned are left out")
+    lines: dict[str, int] = {}
     for line in read_lines(metadata.notices):
         record = line.record
         _note_metadata(record, metadata)
         key = record.get("id")
+        if isinstance(key, str):
+            lines[key] = line.number
         if record.get("type") in _MESSAGE_TYPES and (not isinstance(key, str) or key in branch):
-            yield from _entries(line, metadata)
+            yield from _entries(line, metadata, lines)
 
 
 def _active_branch(read_lines: LineSource) -> ActiveBranch:
@@ -47,13 +51,19 @@ def _active_branch(read_lines: LineSource) -> ActiveBranch:
     return tree.active_branch()
 
 
-def _entries(line: JsonLine, metadata: SourceMetadata) -> Iterator[SourceEntry]:
+def _entries(line: JsonLine, metadata: SourceMetadata, lines: Mapping[str, int]) -> Iterator[SourceEntry]:
     record = line.record
     timestamp = record.get("timestamp") if isinstance(record.get("timestamp"), str) else None
     if record["type"] in _SUMMARY_TYPES:
         metadata.notices.add(COMPACTED_NOTICE)
+        # An unknown first message means that nothing stayed.
+        kept_from = lines.get(as_text(record.get("firstKeptEntryId")), line.number)
         yield SourceEntry(
-            {"role": "user", "content": as_text(record.get("summary"))}, line.number, timestamp, is_summary=True
+            {"role": "user", "content": as_text(record.get("summary"))},
+            line.number,
+            timestamp,
+            is_summary=True,
+            kept_from=kept_from if record["type"] == _COMPACTION else None,
         )
         return
     wire = (

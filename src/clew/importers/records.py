@@ -31,7 +31,7 @@ def parse_json(raw: bytes, depth: int, notices: Notices, line: int | None = None
     try:
         value = _decoder(notices, line).decode(text)
     except json.JSONDecodeError as error:
-        raise BadJson(f"{_lower_first(error.msg)} at column {error.colno}") from error
+        raise BadJson(f"{_lower_first(error.msg).removesuffix(' at')} at column {error.colno}") from error
     except RecursionError as error:
         raise BadJson(f"JSON nested more than {depth} levels deep") from error
     if text.count("[") + text.count("{") > depth and _is_deeper(value, depth):

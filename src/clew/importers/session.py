@@ -82,6 +82,10 @@ class SourceEntry:
     """The provider's id of that call, where the file has it."""
     is_summary: bool = False
     """The program's own summary of earlier messages; those are kept too."""
+    kept_from: int | None = None
+    """Of a compaction: the line of the first message that stayed in the window, where the file names one."""
+    kept: tuple[Message, ...] = ()
+    """Of a compaction: the messages that stayed in the window, where the file repeats them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from clew.facts import title_of
 from clew.importers.session import SourceEntry, SourceMetadata
 from clew.messages import Message
-from clew.store import CallSource, HashChain, ModelCall
+from clew.store import CallSource, ModelCall, chains_of
 from clew.usage import cost_of, normalize_usage
 
 IMPORTED: CallSource = "import"
@@ -40,7 +40,7 @@ def program_session_id(kind: str, name: str) -> str:
 
 def branch_id(session: str, position: int, message: Message) -> str:
     """The id of the branch that leaves a session at a position with this message: the same in every run."""
-    return f"{session}@{position}-{HashChain().of([message])[0].hex()[:8]}"
+    return f"{session}@{position}-{chains_of([message])[0].hex()[:8]}"
 
 
 def title_from(entries: Iterable[SourceEntry]) -> str | None:
@@ -103,7 +103,7 @@ def _beginning_hash(opening: Iterable[Message]) -> str:
         messages.append(message)
         if message.get("role") == "user":
             break
-    return HashChain().of(messages)[-1].hex()
+    return chains_of(messages)[-1].hex()
 
 
 def _from_iso(text: str) -> datetime | None:

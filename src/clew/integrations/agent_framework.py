@@ -19,7 +19,6 @@ from agent_framework import Message as ChatMessage
 from clew.integrations.blocks import BlockFormat
 from clew.integrations.framework import (
     FrameworkConversations,
-    MessageFormat,
     OnceForEqual,
     as_content,
     function_tools,
@@ -27,6 +26,7 @@ from clew.integrations.framework import (
     text_part,
     tool_call,
     tool_message,
+    usage_within,
 )
 from clew.messages import Message, ToolCall, name_of_call, text_of
 from clew.usage import CanonicalUsage
@@ -67,9 +67,13 @@ def _tool_definitions(tools: Sequence[Any]) -> list[Any]:
 
 def _usage_of(response: Any) -> CanonicalUsage | None:
     used = getattr(response, "usage_details", None) or {}
-    read, written = used.get("cache_read_input_token_count") or 0, used.get("cache_creation_input_token_count") or 0
-    fresh = max(0, (used.get("input_token_count") or 0) - read - written)
-    return CanonicalUsage(fresh, used.get("output_token_count") or 0, read, written) if used else None
+    names = (
+        "input_token_count",
+        "output_token_count",
+        "cache_read_input_token_count",
+        "cache_creation_input_token_count",
+    )
+    return usage_within(*map(used.get, names)) if used else None
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
@@ -77,6 +81,16 @@ def _usage_of(response: Any) -> CanonicalUsage | None:
 
 class AgentFrameworkBlocks(BlockFormat):
     """Contents of messages."""
+
+    def open(self, item: Any) -> tuple[str, Sequence[Any]]:
+        return item.role, item.contents
+
+    def build(self, role: str, blocks: list[Any], came: Any) -> Any:
+        if came is None:
+            return ChatMessage(role, blocks)
+        changed = copy(came)
+        changed.contents, changed.raw_representation = blocks, None
+        return changed
 
     def read_result(self, block: Any) -> Message | None:
         if block.type != "function_result":
@@ -128,30 +142,4 @@ def _as_text(result: Any) -> str:
     return result if isinstance(result, str) else "" if result is None else json.dumps(result, default=str)
 
 
-_BLOCKS = AgentFrameworkBlocks()
-
-
-def read_message(item: Any) -> list[Message]:
-    """A message of the framework as chat messages."""
-    if item.role == "assistant":
-        return _BLOCKS.read_reply(item.contents)
-    if item.role == "system":
-        return [{"role": "system", "content": item.text}]
-    return _BLOCKS.read_other(item.contents)
-
-
-def write_message(messages: Sequence[Message], came: Any) -> Any:
-    """Changed or written chat messages as one message of the framework."""
-    role, contents = messages[0]["role"], came.contents if came is not None else ()
-    if role == "assistant":
-        written = _BLOCKS.write_reply(messages[0], contents)
-    else:
-        written = _BLOCKS.write_other(messages, contents)
-    if came is None:
-        return ChatMessage(role, written)
-    changed = copy(came)
-    changed.contents, changed.raw_representation = written, None
-    return changed
-
-
-FORMAT = MessageFormat(read_message, write_message)
+FORMAT = AgentFrameworkBlocks().format()

@@ -10,12 +10,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from clew.integrations.framework import as_content, assistant_message, text_part
+from clew.integrations.framework import MessageFormat, as_content, assistant_message, text_part
 from clew.messages import Message, ToolCall, calls_of, text_of
 
 
 class BlockFormat(ABC):
     """How a framework writes blocks. Each `read` gives None for a block of another kind."""
+
+    @abstractmethod
+    def open(self, item: Any) -> tuple[str, Sequence[Any]]:
+        """The role of a message of the framework, and its blocks."""
+
+    @abstractmethod
+    def build(self, role: str, blocks: list[Any], came: Any) -> Any:
+        """A message of the framework, by the one it came from (None where there is none)."""
 
     @abstractmethod
     def read_result(self, block: Any) -> Message | None:
@@ -42,6 +50,20 @@ class BlockFormat(ABC):
     def write_text(self, text: str) -> Any: ...
 
     # -- messages ------------------------------------------------------------------------------------------------------
+
+    def format(self) -> MessageFormat:
+        return MessageFormat(self._read, self._write)
+
+    def _read(self, item: Any) -> list[Message]:
+        role, blocks = self.open(item)
+        if role == "system":
+            return [{"role": "system", "content": as_content(self._parts(blocks))}]
+        return self.read_reply(blocks) if role == "assistant" else self.read_other(blocks)
+
+    def _write(self, messages: Sequence[Message], came: Any) -> Any:
+        role, blocks = messages[0]["role"], self.open(came)[1] if came is not None else ()
+        written = self.write_reply(messages[0], blocks) if role == "assistant" else self.write_other(messages, blocks)
+        return self.build(role, written, came)
 
     def read_reply(self, blocks: Sequence[Any]) -> list[Message]:
         """The blocks of a message of the model."""

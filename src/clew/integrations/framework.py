@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import json
 import threading
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby, takewhile
 from operator import is_
 from typing import Any
 
-from clew.messages import DialectName, Message, ToolCall, is_same_message, text_of
+from clew.messages import DialectName, Message, ToolCall, digest, places_among, text_of
 from clew.turn import Projection
 from clew.usage import CanonicalUsage
 
@@ -168,14 +166,10 @@ class FrameworkConversation:
         self._read: list[Sequence[Message]] = []
         """The messages of each."""
         self._history: list[Message] = []
-        self._places: dict[int, int] = {}
-        """By the identity of a message the place of its object."""
-        self._places_of_calls: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-        """By role and id of a call: where a message that was changed came from."""
         self._shown: list[Any] = []
         """What was given back last, where something of it is folded."""
-        self._written: dict[tuple[int, ...], tuple[Sequence[Message], Any]] = {}
-        """Objects that were written, by the identities of their messages."""
+        self._written: list[tuple[Sequence[Message], Any]] = []
+        """Objects that were written, with their messages."""
 
     def count_known(self, items: list[Any]) -> tuple[int, bool]:
         """How many of these objects are known, where they are the known history with or without more behind it; or -1.
@@ -200,7 +194,7 @@ class FrameworkConversation:
         read = [self._format.read(item) for item in items]
         ends = list(accumulate(map(len, read)))
         said = [message for messages in read for message in messages]
-        if len(view) not in ends or not all(map(is_same_message, view, said)):
+        if len(view) not in ends or list(map(digest, view)) != list(map(digest, said[: len(view)])):
             # This one has taken the objects of the store for the host's.
             self.projection = self.projection.another(name=self.name)
             return 0
@@ -235,7 +229,7 @@ class FrameworkConversation:
         """Messages as objects of the framework, and whether any of them is not as it came."""
         if len(fitted) == len(self._history) and all(map(is_, fitted, self._history)):
             return list(self._items), False
-        used: dict[tuple[int, ...], tuple[Sequence[Message], Any]] = {}
+        used: list[tuple[Sequence[Message], Any]] = []
         objects: list[Any] = []
         for place, group in groupby(self._placed(fitted), key=lambda placed: placed[0]):
             messages = [message for _, message in group]
@@ -243,40 +237,23 @@ class FrameworkConversation:
                 objects.append(self._items[place])
                 continue
             for together in [messages] if place >= 0 else [[message] for message in messages]:
-                key = tuple(map(id, together))
+                known = next((it for it in self._written if _is_whole(together, it[0])), None)
                 came = self._items[place] if place >= 0 else None
-                used[key] = self._written.get(key) or (together, self._format.write(together, came))
-                objects.append(used[key][1])
+                used.append(known or (together, self._format.write(together, came)))
+                objects.append(used[-1][1])
         self._written, self._shown = used, objects
         return list(objects), True
 
     def _add(self, item: Any, messages: Sequence[Message]) -> None:
-        place = len(self._items)
         self._items.append(item)
         self._read.append(messages)
-        for message in messages:
-            self._places[id(message)] = place
-            for key in _call_keys(message):
-                self._places_of_calls[key].append(place)
 
     def _placed(self, fitted: Sequence[Message]) -> Iterable[tuple[int, Message]]:
-        """Each message with the place it came from; a negative one where that is none."""
-        last = -1
-        for message in fitted:
-            place = self._places.get(id(message))
-            if place is None:
-                place = self._place_by_call(message, last)
-            last = max(last, place)
-            yield place, message
-
-    def _place_by_call(self, message: Message, last: int) -> int:
-        """The next place that has a call or a result of the same id, behind what is shown before it."""
-        for key in _call_keys(message):
-            places = self._places_of_calls.get(key, ())
-            at = bisect_right(places, last - 1)
-            if at < len(places):
-                return places[at]
-        return -1
+        """Each message with the place of the object that it came from; -1 where that is none."""
+        places = [place for place, messages in enumerate(self._read) for _ in messages]
+        known = [message for messages in self._read for message in messages]
+        for message, at in zip(fitted, places_among(fitted, known), strict=True):
+            yield (places[at] if at >= 0 else -1), message
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,14 +273,6 @@ class _BegunFit:
 
 def _is_whole(messages: Sequence[Message], read: Sequence[Message]) -> bool:
     return len(messages) == len(read) and all(map(is_, messages, read))
-
-
-def _call_keys(message: Any) -> list[tuple[str, str]]:
-    if not isinstance(message, Mapping):
-        return []  # an object of a wire that a projection reads itself
-    if message.get("role") == "tool":
-        return [("tool", str(message.get("tool_call_id", "")))]
-    return [("assistant", str(call.get("id", ""))) for call in (message.get("tool_calls") or ())[:1]]
 
 
 # -- what formats are made with ----------------------------------------------------------------------------------------
@@ -355,6 +324,14 @@ def function_tools(named: Iterable[tuple[str, str | None, Any]]) -> list[Any]:
     """Tool definitions, for their size, from name, description and JSON schema."""
     made = [{"name": name, "description": about or "", "parameters": schema or {}} for name, about, schema in named]
     return [{"type": "function", "function": function} for function in made]
+
+
+def usage_within(
+    total: int | None, output: int | None, read: int | None = 0, written: int | None = 0
+) -> CanonicalUsage:
+    """The usage of a call, where the framework counts cached tokens inside the input."""
+    read, written = read or 0, written or 0
+    return CanonicalUsage(max(0, (total or 0) - read - written), output or 0, read, written)
 
 
 class OnceForEqual:

@@ -20,6 +20,7 @@ from clew.integrations.framework import (
     MessageFormat,
     OnceForEqual,
     function_tools,
+    usage_within,
 )
 from clew.usage import CanonicalUsage
 
@@ -85,9 +86,8 @@ def _schema_of(declaration: Any) -> Any:
 
 
 def _usage_of(used: Any) -> CanonicalUsage:
-    read = used.cached_content_token_count or 0
     output = (used.candidates_token_count or 0) + (used.thoughts_token_count or 0)
-    return CanonicalUsage(max(0, (used.prompt_token_count or 0) - read), output, read)
+    return usage_within(used.prompt_token_count, output, used.cached_content_token_count)
 
 
 def write_content(messages: Sequence[Any], came: Any = None) -> Any:

@@ -22,13 +22,7 @@ from clew.config import Settings, clew_home, load_config, store_place
 from clew.engines import EngineSetup, EngineStatus, engine_catalog, threshold_for
 from clew.errors import ClewError
 from clew.handoff import BUILTIN, ModelSummarizer, Summarize, summary_model
-from clew.integrations.hermes_conversation import (
-    SOURCE,
-    FoldRequest,
-    FoldResult,
-    HermesConversation,
-    compression_root,
-)
+from clew.integrations.held_conversation import FoldRequest, FoldResult, HeldConversation, compression_root
 from clew.store import Store, installed_embedder, open_store
 from clew.tokens import DEFAULT_WINDOW, counter_for
 from clew.turn import EventLoopThread, ModelTarget, RuntimeOptions, spill_folder
@@ -37,6 +31,7 @@ from clew.usage import normalize_usage
 logger = logging.getLogger("clew.hermes")
 _Result = TypeVar("_Result")
 ENGINE_NAME = "clew"
+SOURCE = "hermes"
 _REVIEW_THREAD = "bg-review"
 """Hermes' own look back at a session: it carries the session's id and is no part of it."""
 _MAX_GROWTH = 0.05
@@ -111,7 +106,7 @@ class HermesContextEngine:
         self._session_id = ""
         self._root = ""
         """The session of Hermes that the conversation began with."""
-        self._conversation: HermesConversation | None = None
+        self._conversation: HeldConversation | None = None
         self._folded_from: Sequence[Any] | None = None
         """The list that the newest fold was made from, until Hermes has told of it."""
         self._status: EngineStatus | None = None
@@ -347,7 +342,7 @@ class HermesContextEngine:
 
     # -- the conversation ----------------------------------------------------------------------------------------------
 
-    def _open(self, store: Store) -> HermesConversation:
+    def _open(self, store: Store) -> HeldConversation:
         if self._conversation is None:
             settings = self._shared.settings
             catalog = engine_catalog(clew_home(self._shared.environ))
@@ -360,7 +355,7 @@ class HermesContextEngine:
             spill = spill_folder(clew_home(self._shared.environ), settings)
             options = RuntimeOptions(new_engine, spill, settings, summarizes=False)
             name = f"{SOURCE}-{self._conversation_root() or 'unnamed'}"
-            self._conversation = HermesConversation(store, options, self._target(), name)
+            self._conversation = HeldConversation(store, options, self._target(), name)
         return self._conversation
 
     def _conversation_root(self) -> str:

@@ -14,7 +14,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -53,16 +54,6 @@ class HermesConfig:
     @property
     def names_clew(self) -> bool:
         return self.is_enabled or self.engine == NAME
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigEdit:
-    """A change of the text, by which it can be undone."""
-
-    at: int
-    """Chars before it."""
-    before: str
-    after: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +108,18 @@ def set_up_hermes(environ: Mapping[str, str]) -> tuple[HermesConfig, list[str]]:
         raise InvalidConfig(
             [ConfigProblem(str(config.path), DISABLED, f"names {NAME}", "take it out of that list, which wins")]
         )
-    was = text = _read(config.path) or ""
-    edits, changed = [], []
+    was = _read(config.path)
+    text, changed = was or "", []
     for key, edit in ((ENABLED, with_list_item), (ENGINE, with_key)):
         edited = edit(text, config.path, key, NAME)
         if edited != text:
-            edits.append(_edit_between(text, edited))
-            changed.append(key)
             text = edited
-    if text != was:
+            changed.append(key)
+    if changed:
         _write(config.path, text)
-        _note(environ, config, edits)
+    if changed and not config.names_clew:
+        noted = {"config": str(config.path), "before": was, "after": text}
+        replace_file(_notes_path(environ), json.dumps(noted, indent=1))
     return read_hermes_config(environ), changed
 
 
@@ -140,11 +132,12 @@ def undo_hermes_setup(environ: Mapping[str, str]) -> tuple[HermesConfig, list[st
         return config, []
     changed = [key for key, is_set in ((ENABLED, config.is_enabled), (ENGINE, config.engine == NAME)) if is_set]
     noted = _noted(environ, config.path)
-    restored = _undone(text, noted[0]) if noted else None
-    if restored is None or _names_clew(restored, config.path):
+    if noted.get("after") == text:
+        restored = noted["before"]
+    elif (restored := _without_edits(text, noted)) is None:
         restored = without_list_item(text, config.path, ENABLED, NAME)
         restored = without_key(restored, config.path, ENGINE) if config.engine == NAME else restored
-    if noted and noted[1] and not restored:
+    if restored is None or (not restored and noted.get("before", "") is None):
         config.path.unlink()  # it was made by the setup
     else:
         _write(config.path, restored)
@@ -232,58 +225,24 @@ def _plain_values(text: str, path: Path) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def _names_clew(text: str, path: Path) -> bool:
-    values = _plain_values(text, path)
-    plugins, context = values.get("plugins"), values.get("context")
-    enabled = plugins.get("enabled") if isinstance(plugins, dict) else None
-    return (isinstance(enabled, list) and NAME in enabled) or (
-        isinstance(context, dict) and context.get("engine") == NAME
-    )
-
-
-# -- what was changed --------------------------------------------------------------------------------------------------
-
-
-def _edit_between(before: str, after: str) -> ConfigEdit:
-    at = _common(before, after)
-    end = _common(before[at:][::-1], after[at:][::-1])
-    return ConfigEdit(at, before[at : len(before) - end], after[at : len(after) - end])
-
-
-def _common(one: str, other: str) -> int:
-    """How many chars two texts begin with alike."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
-
-
-def _undone(text: str, edits: list[ConfigEdit]) -> str | None:
-    """The text from before the edits; None where one of them is not found any more."""
-    for edit in reversed(edits):
-        at = edit.at if text.startswith(edit.after, edit.at) else text.find(edit.after)
-        if at < 0 or (at != edit.at and text.count(edit.after) != 1):
-            return None
-        text = text[:at] + edit.before + text[at + len(edit.after) :]
-    return text
-
-
 def _notes_path(environ: Mapping[str, str]) -> Path:
     return clew_home(environ) / _NOTES
 
 
-def _note(environ: Mapping[str, str], config: HermesConfig, edits: list[ConfigEdit]) -> None:
-    earlier = _noted(environ, config.path)
-    noted = {
-        "config": str(config.path),
-        "created": earlier[1] if earlier else not config.exists,
-        "edits": [asdict(edit) for edit in (*(earlier[0] if earlier else ()), *edits)],
-    }
-    replace_file(_notes_path(environ), json.dumps(noted, indent=1))
+def _without_edits(text: str, noted: Mapping[str, Any]) -> str | None:
+    """The text without the lines that the setup wrote; None where one of them is not there once."""
+    before, after = ((noted.get(name) or "").splitlines(keepends=True) for name in ("before", "after"))
+    for kind, old, old_end, new, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        written = "".join(after[new:new_end])
+        if kind != "equal" and text.count(written) != 1:
+            return None
+        text = text if kind == "equal" else text.replace(written, "".join(before[old:old_end]))
+    return text if after else None
 
 
-def _noted(environ: Mapping[str, str], path: Path) -> tuple[list[ConfigEdit], bool] | None:
-    """The edits of a setup and whether it made the file; None where none is noted for this file."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+def _noted(environ: Mapping[str, str], path: Path) -> dict[str, Any]:
+    """What the setup noted of this file: its text before and after; empty where it noted nothing."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
         noted = json.loads(_notes_path(environ).read_text("utf-8"))
-        if noted["config"] == str(path):
-            return [ConfigEdit(**edit) for edit in noted["edits"]], bool(noted["created"])
-    return None
+        return dict(noted) if noted["config"] == str(path) else {}
+    return {}

@@ -29,6 +29,7 @@ from clew.integrations.framework import (
     text_part,
     tool_call,
     tool_message,
+    usage_within,
 )
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.usage import CanonicalUsage
@@ -135,8 +136,8 @@ def _usage_of(response: Any) -> CanonicalUsage | None:
     if usage is None:
         return None
     details = usage.get("input_token_details") or {}
-    read, written = details.get("cache_read") or 0, details.get("cache_creation") or 0
-    return CanonicalUsage(max(0, usage["input_tokens"] - read - written), usage["output_tokens"], read, written)
+    cached = details.get("cache_read"), details.get("cache_creation")
+    return usage_within(usage["input_tokens"], usage["output_tokens"], *cached)
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ class RecallServer:
                 recall = self._recall
                 return await {"": recall.state, "handoff": recall.compress, "view": recall.view}[part](session)
         forms = ", ".join(f"{SCHEME}ID{part.replace('{start}', 'NUMBER')}" for part in RESOURCE_PARTS)
-        raise InvalidArgument(f"{uri:.200} is no resource here; there are {INDEX}, {forms}")
+        raise InvalidArgument(f"{uri:.200} is no resource here", remedy=f"there are {INDEX}, {forms}")
 
     # -- prompts -------------------------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class RecallServer:
     async def _newest(self) -> str:
         sessions = await self._recall.conversations()
         if not sessions:
-            raise InvalidArgument("nothing is kept yet; name a session later, or run `clew import`")
+            raise InvalidArgument("nothing is kept yet", remedy="name a session later, or run `clew import`")
         return sessions[0].id
 
 

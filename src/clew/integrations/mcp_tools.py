@@ -18,7 +18,7 @@ from clew.integrations.session_recall import (
     SessionQuery,
     SessionRecall,
 )
-from clew.turn import PAGE_CHARS, SHORT_CHARS
+from clew.turn import OPENED_CHARS, PAGE_CHARS
 
 Answer: TypeAlias = Callable[[SessionRecall, Arguments], Awaitable[dict[str, Any]]]
 _PROGRAMS = "claude-code, codex, gemini-cli, opencode, pi, hermes, terminal, ..."
@@ -71,7 +71,7 @@ async def _search(recall: SessionRecall, given: Arguments) -> dict[str, Any]:
 async def _open(recall: SessionRecall, given: Arguments) -> dict[str, Any]:
     wanted = given.get("messages")
     name = f"m{wanted}" if isinstance(wanted, int) and wanted >= 0 else text_argument(given, "messages", "m0-")
-    chars = number_argument(given, "chars", SHORT_CHARS, 1, PAGE_CHARS)
+    chars = number_argument(given, "chars", 0, 1, PAGE_CHARS) if "chars" in given else None
     return await recall.open(text_argument(given, "session"), name, text_argument(given, "around", ""), chars)
 
 
@@ -117,7 +117,7 @@ TOOLS = (
                 "m12, m12-m20, m12- (to the end), -20 (newest), m12@3000 (from a char); default m0-",
             ),
             "around": (_TEXT, "words to show long messages around"),
-            "chars": (_WHOLE, f"most of each message; default {SHORT_CHARS}"),
+            "chars": (_WHOLE, f"so much of each message; default up to {OPENED_CHARS}"),
         },
         _open,
         ("session",),

@@ -28,8 +28,9 @@ from clew.integrations.framework import (
     MessageFormat,
     OnceForEqual,
     function_tools,
+    usage_within,
 )
-from clew.messages import GrowingHistory, read_conversation
+from clew.messages import History, read_conversation, written
 from clew.store import NewMessage, NewSession, Store, StoredMessage
 from clew.turn import Projection, Runtime
 from clew.usage import CanonicalUsage
@@ -90,7 +91,7 @@ class ClewSession(SessionABC):
         self.projection = Projection(name=session_id, **options)
         self._items: list[Any] | None = None
         """All items; None until they are read from the store."""
-        self._history = GrowingHistory("responses")
+        self._history = History("responses")
         self._successors: list[str] = []
         self._lock = asyncio.Lock()
         self._tools = OnceForEqual(_tool_definitions)
@@ -170,7 +171,7 @@ class ClewSession(SessionABC):
     async def _rewrite(self, runtime: Runtime) -> None:
         """Become the history that the items are now: a branch, where more or something else is stored."""
         items, store = self._items or [], runtime.store
-        self._history = GrowingHistory("responses")
+        self._history = History("responses")
         self._history.extend(items)
         if not items:
             await self._go_on_as(store, (await store.branch(self._current, 0)).id)
@@ -194,14 +195,14 @@ class ClewSession(SessionABC):
             with suppress(InUse):  # one that somebody branched off stays
                 await store.delete(session)
         started = await store.start_session(self._new())
-        self._items, self._history, self._successors = [], GrowingHistory("responses"), []
+        self._items, self._history, self._successors = [], History("responses"), []
         if await store.messages(started.id):
             await self._go_on_as(store, (await store.branch(started.id, 0)).id)
         self._follow()
 
     def _follow(self) -> None:
         """Let the filter go on in the session that is the current one."""
-        self.projection = self.projection.another(session=self._current, name=self.session_id)
+        self.projection = self.projection.another(session=self._current)
 
     def _new(self) -> NewSession:
         return NewSession(id=self.session_id, source="library", lineage=self.session_id)
@@ -209,18 +210,13 @@ class ClewSession(SessionABC):
 
 def _new_messages(items: Sequence[Any]) -> list[NewMessage]:
     """Items as messages to store, with the items themselves."""
-    read = read_conversation(list(items), dialect="responses")
-    made = []
-    for message in read.messages:
-        origin = read.origin_of(message)
-        came, part = (origin.items, origin.part) if origin is not None else ((), 0)
-        made.append(NewMessage(message, dialect="responses" if came else None, items=came, part=part))
-    return made
+    read = read_conversation(list(items), dialect="responses").items
+    return [NewMessage(it.message, dialect="responses", items=it.raw, part=it.part) for it in read]
 
 
 def _items_of(row: StoredMessage) -> Sequence[Any]:
     """The items of a stored message; encoded where it was stored without them."""
-    return row.items if row.dialect == "responses" else GrowingHistory("responses").write([row.message])
+    return row.items if row.dialect == "responses" else written([row.message], "responses")
 
 
 def _model_name(agent: Any) -> str | None:
@@ -234,5 +230,4 @@ def _tool_definitions(tools: Sequence[Any]) -> list[Any]:
 
 
 def _usage_of(usage: Any) -> CanonicalUsage:
-    read = usage.input_tokens_details.cached_tokens or 0
-    return CanonicalUsage(max(0, usage.input_tokens - read), usage.output_tokens, read)
+    return usage_within(usage.input_tokens, usage.output_tokens, usage.input_tokens_details.cached_tokens)

@@ -33,7 +33,6 @@ from pydantic_ai.messages import (
 from clew.integrations.blocks import BlockFormat
 from clew.integrations.framework import (
     FrameworkConversations,
-    MessageFormat,
     OnceForEqual,
     as_content,
     function_tools,
@@ -41,9 +40,9 @@ from clew.integrations.framework import (
     text_part,
     tool_call,
     tool_message,
+    usage_within,
 )
 from clew.messages import Message, ToolCall, name_of_call, text_of
-from clew.usage import CanonicalUsage
 
 
 class ClewCapability(AbstractCapability[Any]):
@@ -70,8 +69,7 @@ class ClewCapability(AbstractCapability[Any]):
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
         used = response.usage
-        read, written = used.cache_read_tokens, used.cache_write_tokens
-        usage = CanonicalUsage(max(0, used.input_tokens - read - written), used.output_tokens, read, written)
+        usage = usage_within(used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens)
         await self.conversations.aobserve(request_context.messages, usage, ctx.conversation_id)
         return response
 
@@ -91,6 +89,14 @@ def _tool_definitions(tools: Sequence[Any]) -> list[Any]:
 
 class PydanticBlocks(BlockFormat):
     """Parts of requests and responses. What is inside one prompt are several parts of a chat message, and stay one."""
+
+    def open(self, item: Any) -> tuple[str, Sequence[Any]]:
+        return "assistant" if isinstance(item, ModelResponse) else "user", item.parts
+
+    def build(self, role: str, blocks: list[Any], came: Any) -> Any:
+        if came is not None:
+            return replace(came, parts=blocks)
+        return ModelResponse(blocks) if role == "assistant" else ModelRequest(blocks)
 
     def read_result(self, block: Any) -> Message | None:
         if isinstance(block, BaseToolReturnPart):
@@ -168,21 +174,4 @@ def _read_content(content: Any) -> dict[str, Any]:
     return text_part(told if isinstance(told, str) else str(told))
 
 
-_BLOCKS = PydanticBlocks()
-
-
-def read_message(item: Any) -> list[Message]:
-    """A request or a response as chat messages."""
-    return _BLOCKS.read_reply(item.parts) if isinstance(item, ModelResponse) else _BLOCKS.read_other(item.parts)
-
-
-def write_message(messages: Sequence[Message], came: Any) -> Any:
-    """Changed or written chat messages as a request or a response."""
-    if messages[0]["role"] == "assistant":
-        parts = _BLOCKS.write_reply(messages[0], came.parts if came is not None else ())
-        return replace(came, parts=parts) if came is not None else ModelResponse(parts)
-    parts = _BLOCKS.write_other(messages, came.parts if came is not None else ())
-    return replace(came, parts=parts) if came is not None else ModelRequest(parts)
-
-
-FORMAT = MessageFormat(read_message, write_message)
+FORMAT = PydanticBlocks().format()

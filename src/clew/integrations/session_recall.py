@@ -28,9 +28,9 @@ from clew.errors import InvalidArgument, UnknownSession
 from clew.facts import person_text
 from clew.integrations.recalled_text import RecalledText
 from clew.messages import Message, text_of
-from clew.store import CallFilter, SearchHit, SearchScope, Session, Store, View
+from clew.store import CallFilter, SearchHit, SearchScope, Session, Store, View, sessions_by_id
 from clew.turn import (
-    SHORT_CHARS,
+    CallLink,
     FoundMessage,
     OpenedMessage,
     message_text,
@@ -49,7 +49,6 @@ VIEW_CHARS = 16_000
 SHORT_RESULT_CHARS = 300
 MIN_TOKENS, USUAL_TOKENS, MAX_TOKENS = 1_000, 4_000, 16_000
 """Of a compressed session."""
-_SHORTEST_ENDING = 4
 _ROWS_AT_ONCE = 200
 _NEAR = 5
 _EVERY_SESSION = 100_000
@@ -57,6 +56,8 @@ _REQUEST_CHARS = 300
 _SAID_CHARS = 20_000
 """How much of a message is searched for what a person said."""
 _MOST_OF_A_KIND = 4
+_CALL_CHARS = 60
+"""Of each call, where a message has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class SessionRecall:
     async def search(self, query: SessionQuery) -> dict[str, Any]:
         """The best hits for any of the words, a page at a time."""
         if not query.words.strip():
-            raise InvalidArgument("query is empty; give the words to look for")
+            raise InvalidArgument("query is empty", remedy="give the words to look for")
         within = await self.find(query.session) if query.session else None
         scope = SearchScope(
             conversation_of=within.id if within else None,
@@ -116,24 +117,24 @@ class SessionRecall:
 
     async def _hit(self, found: FoundMessage, *, is_named: bool) -> dict[str, Any]:
         hit = found.hit
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if is_named and hit.session:
             session = await self._store.session(hit.session, owner=OWNER)
-            told = {"session": hit.session, "at": _minute(hit.at), "program": session.source}
-            told["title"] = self._texts.line(hit.title, 80)
-        told |= {
+            fields = {"session": hit.session, "at": _minute(hit.at), "program": session.source}
+            fields["title"] = self._texts.line(hit.title, 80)
+        fields |= {
             "message": hit.seq,
             "role": {"summary": "handoff", "output": "output"}.get(hit.kind) or hit.role,
             "tool": hit.tool,
             "result_of": found.call and {"message": found.call.number, "call": self._texts.line(found.call.call, 160)},
-            "results": [link.number for link in found.results],
+            "results": self._results(found.results),
             "same_in": sorted(hit.copies),
             "text": await self._excerpts(hit),
             "beside": {f"m{it.seq}": await self._excerpts(it) for it in found.partners},
         }
         if found.preview:
-            told["beside"][f"m{found.results[0].number}"] = self._texts.whole(found.preview)
-        return {name: value for name, value in told.items() if value not in (None, "", [], {})}
+            fields["beside"][f"m{found.results[0].number}"] = self._texts.whole(found.preview)
+        return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
     async def _excerpts(self, hit: SearchHit) -> str:
         """What a hit shows, without secrets: these are looked for in the whole text, since an excerpt may cut one."""
@@ -153,7 +154,7 @@ class SessionRecall:
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
-    async def open(self, name: str, wanted: str = "m0-", words: str = "", chars: int = SHORT_CHARS) -> dict[str, Any]:
+    async def open(self, name: str, wanted: str = "m0-", words: str = "", chars: int | None = None) -> dict[str, Any]:
         """Messages by number, word for word; of long ones the part around some words."""
         session = await self.find(name)
         page = await open_messages(self._store, session.id, wanted, words=words, chars=chars, owner=OWNER)
@@ -164,20 +165,26 @@ class SessionRecall:
         return {**answer, "next": page.next} if page.next else answer
 
     def _opened(self, message: OpenedMessage) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "message": message.number,
             "role": message.role,
             "tool": message.tool,
             "at": _minute(message.at),
             "result_of": message.call and {"message": message.call.number, "call": self._texts.line(message.call.call)},
-            "results": [link.number for link in message.results],
+            "results": self._results(message.results),
         }
-        told = {name: value for name, value in told.items() if value not in (None, "", [])}
+        fields = {name: value for name, value in fields.items() if value not in (None, "", [])}
         texts = [self._texts.part(message.text, part.start, len(part)).text for part in message.parts]
-        told["text"] = texts[0] if len(texts) == 1 else texts
+        fields["text"] = texts[0] if len(texts) == 1 else texts
         if not message.is_whole:
-            told["cut"] = "; ".join(position_of(part, len(message.text)) for part in message.parts)
-        return told
+            fields["cut"] = "; ".join(position_of(part, len(message.text)) for part in message.parts)
+        return fields
+
+    def _results(self, links: Sequence[CallLink]) -> list[Any]:
+        """The number of a call's result; where there are several calls, each with its own."""
+        if len(links) < 2:
+            return [link.number for link in links]
+        return [{"message": link.number, "call": self._texts.line(link.call, _CALL_CHARS)} for link in links]
 
     # -- compressing --------------------------------------------------------------------------------------
 
@@ -186,7 +193,7 @@ class SessionRecall:
         session = await self.find(name)
         messages = await self._history(session)
         if not messages:
-            raise InvalidArgument(f"session {session.id} has no messages; take another")
+            raise InvalidArgument(f"session {session.id} has no messages", remedy="take another")
         compaction = await asyncio.to_thread(_compressed, messages, session.model, tokens, focus)
         shown = [
             {**_number_of(item), "role": message["role"], "text": self._texts.whole(message_text(message))}
@@ -227,13 +234,13 @@ class SessionRecall:
         """The newest of each kind of thing that the conversation has said something about, and is not over."""
         state = await read_conversation_state(self._store, session.id, owner=OWNER)
         shown = Counter[str]()
-        told = []
+        entries = []
         for entity in state.entities():
             if not entity.is_ended and shown[entity.kind] < _MOST_OF_A_KIND:
                 shown[entity.kind] += 1
                 words = {"name": self._texts.line(entity.name), "is": self._texts.line(entity.value)}
-                told.append({"kind": entity.kind, **words, "message": entity.now.number})
-        return told
+                entries.append({"kind": entity.kind, **words, "message": entity.now.number})
+        return entries
 
     async def overview(self, program: str = "", page: int = 1) -> dict[str, Any]:
         """All conversations, the newest first, a page at a time."""
@@ -289,20 +296,13 @@ class SessionRecall:
             return near[0]
         some = ", ".join(f"{it.id} ({self._texts.line(it.title, 60)})" for it in islice(near, _NEAR))
         remedy = f"it could be {some}; give the id" if near else "take the id of a search hit, or ask clew_list"
-        raise InvalidArgument(f"there is no session {wanted!r:.100}; {remedy}")
+        raise InvalidArgument(f"there is no session {wanted!r:.100}", remedy=remedy)
 
     async def _named(self, wanted: str) -> list[Session]:
         """The newest sessions of conversations that have a session with such an id, or a title with these words."""
         everyone = await self._store.list_sessions(owner=OWNER, limit=_EVERY_SESSION)
-        ending = wanted.removeprefix("…").removeprefix("...")
-        begun = [it for it in everyone if it.id.startswith((wanted, f"s_{wanted}"))]
-        # Where one id begins the others, as a session's does those of its subagents, that one is meant.
-        shortest = min(begun, key=lambda it: len(it.id), default=None)
-        if shortest is not None and all(it.id.startswith(shortest.id) for it in begun):
-            begun = [shortest]
-        ended = [it for it in everyone if len(ending) >= _SHORTEST_ENDING and it.id.endswith(ending)]
         titled = [it for it in everyone if wanted.casefold() in (it.title or "").casefold()]
-        found = begun or ended or titled
+        found = sessions_by_id(everyone, wanted) or titled
         by_conversation = {it.conversation: it for it in reversed(found)}
         tips = [await self._store.get_compression_tip(it.id, owner=OWNER) for it in by_conversation.values()]
         return [await self._store.session(tip, owner=OWNER) for tip in tips]
@@ -310,14 +310,14 @@ class SessionRecall:
     # -- parts of answers ----------------------------------------------------------------------------------------------
 
     def _about(self, session: Session) -> dict[str, Any]:
-        told = {
+        fields = {
             "session": session.id,
             "title": self._texts.line(session.title, 80),
             "program": session.source,
             "model": session.model,
             "created": _minute(session.created),
         }
-        return {name: value for name, value in told.items() if value}
+        return {name: value for name, value in fields.items() if value}
 
     def _requests(self, view: View) -> dict[str, str]:
         """The first and the last request that the view shows; what a compaction wrote is none."""
@@ -329,8 +329,8 @@ class SessionRecall:
         return {"first_request": line(said[0], _REQUEST_CHARS), "last_request": line(said[-1], _REQUEST_CHARS)}
 
     def _import_note(self) -> dict[str, Any]:
-        told = self._importing() if self._importing else {}
-        return {"importing": dict(told)} if told else {}
+        fields = self._importing() if self._importing else {}
+        return {"importing": dict(fields)} if fields else {}
 
     async def _history(self, session: Session) -> list[Message]:
         messages: list[Message] = []

@@ -21,7 +21,6 @@ from clew.integrations.blocks import BlockFormat
 from clew.integrations.framework import (
     FittedMessages,
     FrameworkConversations,
-    MessageFormat,
     OnceForEqual,
     as_content,
     function_tools,
@@ -118,6 +117,12 @@ def _usage_of(message: Any) -> CanonicalUsage:
 class StrandsBlocks(BlockFormat):
     """Content blocks, as Bedrock has them."""
 
+    def open(self, item: Any) -> tuple[str, Sequence[Any]]:
+        return item["role"], item.get("content") or ()
+
+    def build(self, role: str, blocks: list[Any], came: Any) -> Any:
+        return {**(came or {"role": "assistant" if role == "assistant" else "user"}), "content": blocks}
+
     def read_result(self, block: Any) -> Message | None:
         result = block.get("toolResult")
         if result is None:
@@ -174,20 +179,4 @@ def _encoded(value: Any) -> str:
     return b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
-_BLOCKS = StrandsBlocks()
-
-
-def read_message(item: Any) -> list[Message]:
-    """A message of an agent as chat messages."""
-    blocks = item.get("content") or []
-    return _BLOCKS.read_reply(blocks) if item["role"] == "assistant" else _BLOCKS.read_other(blocks)
-
-
-def write_message(messages: Sequence[Message], came: Any) -> Any:
-    """Changed or written chat messages as one message of an agent."""
-    is_reply, blocks = messages[0]["role"] == "assistant", came["content"] if came is not None else ()
-    written = _BLOCKS.write_reply(messages[0], blocks) if is_reply else _BLOCKS.write_other(messages, blocks)
-    return {**(came or {"role": "assistant" if is_reply else "user"}), "content": written}
-
-
-FORMAT = MessageFormat(read_message, write_message)
+FORMAT = StrandsBlocks().format()

@@ -5,26 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew.lazy import lazy_names
-from clew.messages.conversation import ParsedConversation, convert, detect_dialect, is_request, read_conversation
+from clew.messages.conversation import (
+    ParsedConversation,
+    checked_dialect,
+    convert,
+    detect_dialect,
+    is_request,
+    read_conversation,
+)
+from clew.messages.history import DIGEST_BYTES, History, digest, written
 from clew.messages.message import (
     CACHE_MARKER,
     NO_RESULT,
     UNREADABLE,
     DialectName,
     FunctionCall,
+    Item,
     Message,
     Part,
     Repair,
     Role,
     Tool,
     ToolCall,
-    WireOrigin,
     arguments_of_call,
     calls_of,
     images_of,
     is_plain,
     last_cut_at_or_before,
     name_of_call,
+    places_among,
     reasoning_of,
     refuse_unusable,
     safe_cut_at_or_before,
@@ -48,8 +57,6 @@ from clew.messages.repair import Repaired, is_valid_message, repair, replace_lon
 
 if TYPE_CHECKING:
     from clew.messages.fence import fenced, one_line, without_invisible
-    from clew.messages.growing import GrowingHistory, with_pieces_of
-    from clew.messages.identity import DIGEST_BYTES, digest, is_same_message
 
 __all__ = [
     "CACHE_MARKER",
@@ -58,7 +65,8 @@ __all__ = [
     "UNREADABLE",
     "DialectName",
     "FunctionCall",
-    "GrowingHistory",
+    "History",
+    "Item",
     "Message",
     "ParsedConversation",
     "Part",
@@ -67,10 +75,10 @@ __all__ = [
     "Role",
     "Tool",
     "ToolCall",
-    "WireOrigin",
     "arguments_of_call",
     "as_sequence",
     "calls_of",
+    "checked_dialect",
     "convert",
     "convert_tools",
     "declarations_of",
@@ -80,12 +88,12 @@ __all__ = [
     "images_of",
     "is_plain",
     "is_request",
-    "is_same_message",
     "is_valid_message",
     "last_cut_at_or_before",
     "media_of",
     "name_of_call",
     "one_line",
+    "places_among",
     "plain_message",
     "plain_messages",
     "plain_system",
@@ -100,11 +108,11 @@ __all__ = [
     "safe_cuts",
     "text_of",
     "tool_groups",
-    "with_pieces_of",
     "with_text_after_system",
     "without_cache_markers",
     "without_images",
     "without_invisible",
+    "written",
 ]
 
 # `clew.compress` needs none of these.
@@ -112,7 +120,5 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".fence": "fenced one_line without_invisible",
-        ".growing": "GrowingHistory with_pieces_of",
-        ".identity": "DIGEST_BYTES digest is_same_message",
     },
 )

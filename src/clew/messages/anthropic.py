@@ -12,52 +12,48 @@ from typing import Any, cast
 
 from clew.errors import InvalidMessage
 from clew.messages.message import (
+    Item,
     Message,
-    ParsedMessages,
     Part,
     ToolCall,
-    WireSource,
     arguments_of_call,
     as_json,
     as_parts,
-    group_by_source,
     in_original_order,
+    in_wire_items,
     name_of_call,
+    original_of,
     reasoning_of,
     unmarked,
 )
 from clew.messages.parts import encode_part
 
 
-def read(items: Sequence[Any]) -> ParsedMessages:
+def read(items: Sequence[Any], start: int = 0, _before: Sequence[Message] = ()) -> list[Item]:
     """The messages of the wire in our form: a message for each result, calls and reasoning separate from the text."""
-    parsed = ParsedMessages()
+    found: list[Item] = []
     for index, item in enumerate(items):
         if not isinstance(item, dict) or "role" not in item:
             raise InvalidMessage(index, "it is no dict with a role", 'Give it the role "user" or "assistant"')
-        messages: tuple[Message, ...] | None = None
-        runs: list[list[Any]] = []
-        if isinstance(item.get("content"), list):
-            if item["role"] == "assistant":
-                messages = _read_assistant(item, parsed)
-            elif item["role"] == "user":
-                runs = _split_results(item["content"])
-                messages = tuple([_read_user(run, parsed) for run in runs])
+        content, place = item.get("content"), start + index
+        if isinstance(content, list) and item["role"] == "user" and (runs := _split_results(content)):
+            found += [
+                Item(_read_user(run), (item,), place, part=part, parts=len(runs), blocks=run)
+                for part, run in enumerate(runs)
+            ]
+            continue
         # An item without calls, results or reasoning has our form already.
-        parsed.add(WireSource((item,), messages or (cast("Message", item),), index, runs))
-    return parsed
+        message = cast("Message", item)
+        if isinstance(content, list) and item["role"] == "assistant":
+            message = _read_assistant(content) or message
+        found.append(Item(message, (item,), place))
+    return found
 
 
-def _read_assistant(item: dict[str, Any], parsed: ParsedMessages) -> tuple[Message] | None:
-    content: list[Any] = []
-    calls: list[ToolCall] = []
-    reasoning: list[Any] = []
-    for block in item["content"]:
-        kind = _kind_of_block(block)
-        if kind == "call":
-            calls.append(_read_call(block, parsed))
-        else:
-            (content if kind == "content" else reasoning).append(block)
+def _read_assistant(blocks: list[Any]) -> Message | None:
+    content = [block for block in blocks if _kind_of_block(block) == "content"]
+    calls = [_read_call(block) for block in blocks if _kind_of_block(block) == "call"]
+    reasoning = [block for block in blocks if _kind_of_block(block) == "reasoning"]
     if not calls and not reasoning:
         return None
     message: Message = {"role": "assistant", "content": content or None}
@@ -65,21 +61,16 @@ def _read_assistant(item: dict[str, Any], parsed: ParsedMessages) -> tuple[Messa
         message["tool_calls"] = calls
     if reasoning:
         message["reasoning"] = reasoning
-    for listed in (content, calls, reasoning):
-        if listed:  # an empty one is not in the message: it is freed, and its identity used again
-            parsed.pieces[id(listed)] = item
-    return (message,)
+    return message
 
 
-def _read_call(block: Part, parsed: ParsedMessages) -> ToolCall:
+def _read_call(block: Part) -> ToolCall:
     arguments = as_json(block.get("input") or {})
-    call: ToolCall = {
+    return {
         "id": block.get("id", ""),
         "type": "function",
         "function": {"name": block.get("name", ""), "arguments": arguments},
     }
-    parsed.pieces[id(call)] = block
-    return call
 
 
 def _split_results(content: list[Any]) -> list[list[Any]]:
@@ -101,7 +92,7 @@ def _split_results(content: list[Any]) -> list[list[Any]]:
     return [] if len(runs) == 1 and open_run is not None else runs
 
 
-def _read_user(run: list[Any], parsed: ParsedMessages) -> Message:
+def _read_user(run: list[Any]) -> Message:
     if _block_type(run[0]) != "tool_result":
         return {"role": "user", "content": run}
     block = run[0]
@@ -112,7 +103,6 @@ def _read_user(run: list[Any], parsed: ParsedMessages) -> Message:
     }
     if "is_error" in block:
         result["is_error"] = block["is_error"]
-    parsed.results[str(result["tool_call_id"])] = block
     return result
 
 
@@ -122,24 +112,23 @@ class _WireMessage:
 
     role: str
     content: Any
-    item: Any = None
-    """The message as it was read; None when it is new, changed or merged."""
-    index: int = -1
+    place: int = -1
+    """Of the wire item that leaves as it came; -1 when it is new, changed or merged."""
 
 
-def write(messages: Sequence[Message], parsed: ParsedMessages, *, foreign: bool = False) -> list[Any]:
-    """The messages of the wire; an item whose messages are all unchanged is written as it was read.
+def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
+    """The messages of the wire, and the places of those whose messages are all unchanged.
 
     A changed message has no cache markers of the blocks that it was read from.
     """
     written: list[_WireMessage] = []
-    for source, run in group_by_source(messages, parsed.sources):
-        if source is not None:
-            item = source.items[0]
-            message = _WireMessage(item["role"], item.get("content"), item, source.position)
+    for is_whole, item in in_wire_items(items):
+        if is_whole:
+            came = item.raw[0]
+            message = _WireMessage(came["role"], came.get("content"), item.place)
         else:
-            message = _wire_message_of(run[0], parsed, foreign)
-            if run[0]["role"] == "system" and all(before.role == "system" for before in written):
+            message = _wire_message_of(item, foreign)
+            if item.message["role"] == "system" and all(before.role == "system" for before in written):
                 message.role = "system"  # a system message in the list, which only the caller's own code reads
             if not message.content:
                 continue
@@ -147,7 +136,7 @@ def write(messages: Sequence[Message], parsed: ParsedMessages, *, foreign: bool 
             written[-1] = _WireMessage(message.role, _blocks(written[-1].content) + _blocks(message.content))
         else:
             written.append(message)
-    return [message.item if message.item is not None else _encoded(message) for message in written]
+    return [message.place if message.place >= 0 else _encoded(message) for message in written]
 
 
 def _must_merge(before: _WireMessage, message: _WireMessage) -> bool:
@@ -157,9 +146,9 @@ def _must_merge(before: _WireMessage, message: _WireMessage) -> bool:
     """
     if before.role != message.role or message.role == "system":
         return False
-    if before.item is not None and message.item is not None and before.index + 1 == message.index:
+    if before.place >= 0 and before.place + 1 == message.place:
         return False
-    return not any(either.item is not None and not _blocks(either.content) for either in (before, message))
+    return not any(either.place >= 0 and not _blocks(either.content) for either in (before, message))
 
 
 def _encoded(message: _WireMessage) -> dict[str, Any]:
@@ -169,14 +158,14 @@ def _encoded(message: _WireMessage) -> dict[str, Any]:
     return {"role": message.role, "content": content}
 
 
-def _wire_message_of(message: Message, parsed: ParsedMessages, foreign: bool) -> _WireMessage:
-    origin = parsed.origin_of(message)
-    if origin is not None and origin.blocks is not None:
-        return _WireMessage("user", origin.blocks)
+def _wire_message_of(item: Item, foreign: bool) -> _WireMessage:
+    message = item.message
+    if item.is_unchanged and item.blocks is not None:
+        return _WireMessage("user", item.blocks)
     if message["role"] == "tool":
-        return _WireMessage("user", [_with_marker(_result(message, parsed, foreign), message)])
+        return _WireMessage("user", [_with_marker(_result(item, foreign), message)])
     if message["role"] == "assistant":
-        role, content = "assistant", _assistant_content(message, parsed, foreign)
+        role, content = "assistant", _assistant_content(item, foreign)
     else:
         # The wire has no system message in the middle; moving it to the front would change the prefix.
         role, content = "user", _content_blocks(message.get("content"), foreign)
@@ -192,22 +181,23 @@ def _with_marker(block: Part, message: Message) -> Part:
     return {**block, "cache_control": marker} if marker is not None else block
 
 
-def _assistant_content(message: Message, parsed: ParsedMessages, foreign: bool) -> Any:
+def _assistant_content(item: Item, foreign: bool) -> Any:
+    message, came = item.message, _blocks_read(item)
     reasoning = [block for block in reasoning_of(message) if _kind_of_block(block) == "reasoning"]
     content = _content_blocks(message.get("content") or _refusal(message), foreign)
-    calls = [unmarked(parsed.pieces.get(id(call))) or _call(call) for call in message.get("tool_calls") or ()]
+    known = item.before.get("tool_calls") if item.before else None
+    originals = [block for block in came or () if _kind_of_block(block) == "call"]
+    calls = [unmarked(original_of(call, known, originals)) or _call(call) for call in message.get("tool_calls") or ()]
     if isinstance(content, str) and not reasoning and not calls:
         return content
-    blocks = {"reasoning": reasoning, "content": _blocks(content), "call": calls}
-    return in_original_order(_original_order(message, parsed), blocks)
+    order = [_kind_of_block(block) for block in came] if came else None
+    return in_original_order(order, {"reasoning": reasoning, "content": _blocks(content), "call": calls})
 
 
-def _original_order(message: Message, parsed: ParsedMessages) -> list[str] | None:
-    for name in ("reasoning", "tool_calls", "content"):
-        item = parsed.pieces.get(id(message.get(name)))
-        if item is not None:
-            return [_kind_of_block(block) for block in item["content"]]
-    return None
+def _blocks_read(item: Item) -> list[Any] | None:
+    """The blocks that a changed message of the assistant was read from."""
+    content = item.raw[0].get("content") if item.raw and item.raw[0].get("role") == "assistant" else None
+    return content if isinstance(content, list) else None
 
 
 def _kind_of_block(block: Any) -> str:
@@ -233,10 +223,11 @@ def _call(call: ToolCall) -> Part:
     return {"type": "tool_use", "id": call["id"], "name": name_of_call(call), "input": arguments_of_call(call)}
 
 
-def _result(message: Message, parsed: ParsedMessages, foreign: bool) -> Part:
+def _result(item: Item, foreign: bool) -> Part:
+    message = item.message
     content = message.get("content") or ""
-    original = parsed.results.get(str(message.get("tool_call_id")))
-    if original is not None and (original.get("content") or "") is content and _agree_on_error(original, message):
+    original = item.blocks[0] if item.blocks else None
+    if original is not None and (original.get("content") or "") == content and _agree_on_error(original, message):
         return unmarked(original)  # type: ignore[no-any-return]
     if not isinstance(content, str):
         content = [encode_part(part, "anthropic", foreign=foreign) for part in content]

@@ -15,13 +15,13 @@ from typing import Any
 from clew.errors import InvalidArgument
 from clew.messages.message import (
     DialectName,
+    Item,
     Message,
-    ParsedMessages,
     Tool,
-    WireOrigin,
     as_parts,
     is_plain,
     join_contents,
+    places_among,
     text_of,
 )
 from clew.messages.parts import ANTHROPIC_BLOCKS, CHAT_PARTS, RESPONSES_PARTS, convert_tools, encode_part
@@ -106,7 +106,7 @@ class Envelope:
         if dialect == "responses":
             return text_of({"role": "system", "content": content})
         if dialect == "gemini":
-            return _dialect("gemini").write_system(content, self.system)
+            return dialect_of("gemini").write_system(content, self.system)
         if isinstance(content, str) or content is None:
             return content
         return [encode_part(part, dialect, foreign=False) for part in as_parts(content)]
@@ -130,9 +130,10 @@ class ParsedConversation:
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     _envelope: Envelope = field(default=Envelope(), repr=False, compare=False)
-    _parsed: ParsedMessages = field(default_factory=ParsedMessages, repr=False, compare=False)
-    _given: Mapping[int, Any] = field(default_factory=dict, repr=False, compare=False)
-    """The objects that came, by the identity of the plain items that were read from them."""
+    items: tuple[Item, ...] = field(default=(), repr=False, compare=False)
+    """Each message of the list with the wire items that it was read from."""
+    _came: Sequence[Any] = field(default=(), repr=False, compare=False)
+    """The wire items, as the objects that came."""
 
     @property
     def is_request(self) -> bool:
@@ -159,8 +160,15 @@ class ParsedConversation:
         return self._items(self._split(self.messages if messages is None else messages)[1])
 
     def _items(self, messages: Sequence[Message]) -> list[Any]:
-        items = _dialect(self.dialect).write(messages, self._parsed)
-        return [self._given.get(id(item), item) for item in items] if self._given else items
+        written = dialect_of(self.dialect).write(self._placed(messages))
+        return [self._came[it] if isinstance(it, int) else it for it in written]
+
+    def _placed(self, messages: Sequence[Message]) -> list[Item]:
+        """Messages as items: those that came as they came, others with what is known of them."""
+        if len(messages) == len(self.items) and all(map(_is_of, messages, self.items)):
+            return list(self.items)
+        places = places_among(messages, [item.message for item in self.items])
+        return [_item_for(message, self.items, at) for message, at in zip(messages, places, strict=True)]
 
     def write_system(self, messages: Sequence[Message] | None = None) -> Any:
         """The system prompt that is separate from the messages, in the shape it came in; None where there is none."""
@@ -174,12 +182,6 @@ class ParsedConversation:
         found = (it.get(name) for it in (request, *_generation_fields(request)) for name in _OUTPUT_FIELDS)
         return next((value for value in found if type(value) is int and value > 0), None)
 
-    def origin_of(self, message: Message) -> WireOrigin | None:
-        """The wire items that a message came from; None for a new one. A chat message is always its own item."""
-        if self.dialect == "openai_chat" and message is not self._envelope.system_message:
-            return WireOrigin((message,))
-        return self._parsed.origin_of(message)
-
     def _split(self, messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
         """The leading system messages that are written separate from the list, and the rest."""
         if not self._envelope.has_system_field:
@@ -190,12 +192,22 @@ class ParsedConversation:
     def _came_in_list(self, message: Message) -> bool:
         if message is self._envelope.system_message:
             return False
-        return any(message is listed for listed in self._parsed.messages)
+        return any(message is item.message for item in self.items)
 
 
-def _dialect(name: DialectName) -> Any:
+def dialect_of(name: DialectName) -> Any:
     """The module of a dialect: its `read` and `write`. Most programs use one of the four."""
     return import_module(f"clew.messages.{name}")
+
+
+def _is_of(message: Message, item: Item) -> bool:
+    return message is item.message
+
+
+def _item_for(message: Message, items: Sequence[Item], at: int) -> Item:
+    if at < 0:
+        return Item(message)
+    return items[at] if items[at].message is message else items[at].changed_to(message)
 
 
 def read_conversation(
@@ -210,24 +222,23 @@ def read_conversation(
     Messages, and everything inside them, may be dicts, objects of SDKs, pydantic models or dataclasses. `system` and
     `tools` are for a bare list, in the format of its dialect. `InvalidMessage` for a message that cannot be read.
     """
-    if dialect is not None and dialect not in _DIALECTS:
-        raise InvalidArgument(f"dialect {dialect!r} is unknown; use one of {', '.join(_DIALECTS)}")
+    if dialect is not None:
+        checked_dialect(dialect)
     request = None if isinstance(wire, list | tuple) else wire if isinstance(wire, Mapping) else request_fields(wire)
     came, field_name = _items_of(wire, request, dialect)
     # Nearly every conversation is of dicts alone; only others are read value by value.
     items = came if all(map(is_plain, came)) else plain_messages(came, field_name)
     name = dialect or _dialect_of(items, request)
     envelope = _envelope_of(request, field_name, items, name, system)
-    parsed = _dialect(name).read(items)
+    read = tuple(dialect_of(name).read(items))
     lead = () if envelope.system_message is None else (envelope.system_message,)
-    given = {} if items is came else {id(read): it for read, it in zip(items, came, strict=True) if read is not it}
     return ParsedConversation(
         name,
-        (*lead, *parsed.messages),
+        (*lead, *(item.message for item in read)),
         envelope.tools if tools is None else _tools_of(tools),
         envelope,
-        parsed,
-        given,
+        read,
+        came,
     )
 
 
@@ -248,6 +259,7 @@ def convert(
     `InvalidMessage`. Other fields of a request (model, temperature) are not converted, but a request that is in the
     dialect already keeps everything.
     """
+    checked_dialect(to)
     if not isinstance(source, ParsedConversation):
         source = read_conversation(source, dialect=dialect, system=system, tools=tools)
     chosen = source.messages if messages is None else messages
@@ -257,7 +269,8 @@ def convert(
     if foreign:
         chosen = repair(chosen, open_end=True).messages
     lead = _count_leading(chosen, _LEADING_ROLES[to])
-    items = _dialect(to).write(chosen[lead:], ParsedMessages() if foreign else source._parsed, foreign=foreign)
+    inside = chosen[lead:]
+    items = dialect_of(to).write([*map(Item, inside)], foreign=True) if foreign else source._items(inside)
     envelope = Envelope.for_request(to)
     request: dict[str, Any] = envelope.wrap(items, chosen[:lead], to)
     if source.tools:
@@ -299,7 +312,7 @@ def _items_of(wire: Any, request: Mapping[str, Any] | None, dialect: DialectName
     if request is None:
         if not isinstance(wire, Iterable) or isinstance(wire, str | bytes | bytearray):
             raise InvalidArgument(
-                f"a {type(wire).__name__} holds no messages; pass a list of messages or a request object"
+                f"a {type(wire).__name__} holds no messages", remedy="pass a list of messages or a request object"
             )
         return wire if isinstance(wire, list | tuple) else as_sequence(wire), "messages"
     name = _LIST_FIELDS[dialect or _dialect_of_fields(request) or "openai_chat"]
@@ -311,7 +324,7 @@ def _items_of(wire: Any, request: Mapping[str, Any] | None, dialect: DialectName
     if name not in request:
         kind = type(wire).__name__
         raise InvalidArgument(
-            f"a {kind} without messages is no request; pass a list of messages, or a request with them"
+            f"a {kind} without messages is no request", remedy="pass a list of messages, or a request with them"
         )
     return items if isinstance(items, list | tuple) else as_sequence(items, name), name
 
@@ -323,7 +336,7 @@ def _envelope_of(
     came = system if system is not None or request is None else request.get(_system_field(request, dialect))
     content = came if came is None or isinstance(came, str) else plain_system(came)
     if dialect == "gemini":
-        content = _dialect("gemini").read_system(content)
+        content = dialect_of("gemini").read_system(content)
     message: Message | None = {"role": "system", "content": content} if content else None
     listed = bool(items) and items[0].get("role") == "system"
     is_beside = dialect in ("anthropic", "gemini") and request is not None and not listed
@@ -337,6 +350,14 @@ def _tools_of(tools: Any) -> tuple[Tool, ...]:
         return ()
     is_known = isinstance(tools, list | tuple) and all(map(is_plain, tools))
     return tuple(tools if is_known else plain_tools(tools))
+
+
+def checked_dialect(name: object) -> DialectName:
+    """The name of a dialect. Raises InvalidArgument for any other value."""
+    for known in _DIALECTS:
+        if name == known:
+            return known
+    raise InvalidArgument(f"dialect {name!r:.80} is unknown", remedy=f"use one of {', '.join(_DIALECTS)}")
 
 
 def detect_dialect(wire: Any) -> DialectName:

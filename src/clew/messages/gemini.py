@@ -1,6 +1,6 @@
 """The dialect of Google's Gemini API: contents of parts, calls without ids, results inside contents of the user.
 
-Parts become ours, since they have no type of their own, and are remembered by identity; names in camelCase and in
+Parts become ours, since they have no type of their own; names in camelCase and in
 snake_case are read. A call without an id gets one from its place, which is never written. What is written keeps the
 rules of that wire: it begins with the user, calls follow the user or results, and the results of one turn are one
 content. Signatures of thoughts stay on the parts they came on, also where a call is changed.
@@ -15,19 +15,19 @@ from typing import Any
 
 from clew.errors import InvalidMessage
 from clew.messages.message import (
+    Item,
     Message,
-    ParsedMessages,
     Part,
     Role,
     ToolCall,
-    WireSource,
     arguments_of_call,
     as_json,
     as_parts,
     calls_of,
-    group_by_source,
     in_original_order,
+    in_wire_items,
     name_of_call,
+    original_of,
     reasoning_of,
     text_of,
 )
@@ -65,28 +65,32 @@ def has_own_id(call_id: object) -> bool:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def read(items: Sequence[Any], start: int = 0, before: Sequence[Message] = ()) -> ParsedMessages:
+def read(items: Sequence[Any], start: int = 0, before: Sequence[Message] = ()) -> list[Item]:
     """The contents of the wire in our form: a message for each result, calls and thoughts separate from the text.
 
     `start` is the place of the first item in its history, `before` the messages in front of it: the results of their
     calls may be among these.
     """
-    parsed = ParsedMessages()
+    found: list[Item] = []
     waiting = _WaitingCalls(before)
-    for index, item in enumerate(items):
+    for place, item in enumerate(items, start):
         if not isinstance(item, dict) or ("parts" not in item and "role" not in item):
-            raise InvalidMessage(index, "it is no dict with parts", 'Give it a role, "user" or "model", and parts')
+            raise InvalidMessage(
+                place - start, "it is no dict with parts", 'Give it a role, "user" or "model", and parts'
+            )
         parts = item["parts"] if isinstance(item.get("parts"), list) else []
         if item.get("role") in ("model", "assistant"):
-            message = _read_model(item, parts, start + index, parsed)
+            message = _read_model(parts, place)
             waiting = _WaitingCalls((message,))
-            parsed.add(WireSource((item,), (message,), start + index))
+            found.append(Item(message, (item,), place))
             continue
         runs = _split_results(parts)
         role: Role = "system" if item.get("role") == "system" else "user"
-        messages = tuple([_read_run(run, role, waiting, parsed, start + index) for run in runs])
-        parsed.add(WireSource((item,), messages, start + index, runs if len(runs) > 1 else ()))
-    return parsed
+        found += [
+            Item(_read_run(run, role, waiting), (item,), place, part=part, parts=len(runs), blocks=run)
+            for part, run in enumerate(runs)
+        ]
+    return found
 
 
 class _WaitingCalls:
@@ -120,25 +124,22 @@ class _WaitingCalls:
         return given if found is None else self._calls.pop(found)[0]
 
 
-def _read_model(item: dict[str, Any], parts: list[Any], position: int, parsed: ParsedMessages) -> Message:
+def _read_model(parts: list[Any], place: int) -> Message:
     said: list[Any] = []
     calls: list[ToolCall] = []
     reasoning: list[Any] = []
     for at, part in enumerate(parts):
         kind = _kind_of_part(part)
         if kind == "call":
-            calls.append(_read_call(part, f"{_UNNAMED}{position}_{at}", parsed))
+            calls.append(_read_call(part, f"{_UNNAMED}{place}_{at}"))
         else:
             (reasoning if kind == "reasoning" else said).append(part)
-    content = _read_content(said, parsed)
+    content = _read_content(said)
     message: Message = {"role": "assistant", "content": content or (None if calls or reasoning else "")}
     if calls:
         message["tool_calls"] = calls
     if reasoning:
         message["reasoning"] = reasoning
-    for listed in (content, calls, reasoning):
-        if listed and isinstance(listed, list):
-            parsed.pieces[id(listed)] = item
     return message
 
 
@@ -160,17 +161,14 @@ def _data_of(part: Any) -> str | None:
     return None
 
 
-def _read_call(part: Part, fallback_id: str, parsed: ParsedMessages) -> ToolCall:
+def _read_call(part: Part, fallback_id: str) -> ToolCall:
     wanted = part[_data_of(part) or ""]
     given = wanted.get("id")
-    call: ToolCall = {
+    return {
         "id": given if isinstance(given, str) and given else fallback_id,
         "type": "function",
         "function": {"name": wanted.get("name", ""), "arguments": as_json(wanted.get("args") or {})},
     }
-    parsed.pieces[id(call)] = part
-    parsed.calls[call["id"]] = part
-    return call
 
 
 def _split_results(parts: list[Any]) -> list[list[Any]]:
@@ -194,30 +192,18 @@ def _is_result(part: Any) -> bool:
     return data is not None and _KINDS[data] == "result" and isinstance(part[data], dict)
 
 
-def _read_run(run: list[Any], role: Role, waiting: _WaitingCalls, parsed: ParsedMessages, position: int) -> Message:
+def _read_run(run: list[Any], role: Role, waiting: _WaitingCalls) -> Message:
     if not run or not _is_result(run[0]):
-        return {"role": role, "content": _read_content(run, parsed)}
+        return {"role": role, "content": _read_content(run)}
     response = run[0][_data_of(run[0])]
-    content, is_error = _read_response(response, parsed)
+    content, is_error = _read_response(response)
     result: Message = {"role": "tool", "tool_call_id": waiting.take(response), "content": content}
     if is_error:
         result["is_error"] = True
-    parsed.results[result["tool_call_id"]] = _ReadResult(run[0], content, is_error, position)
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadResult:
-    """A part with a response, and what was read from it."""
-
-    part: Part
-    content: Any
-    is_error: bool
-    position: int
-    """Of its item."""
-
-
-def _read_response(response: Mapping[str, Any], parsed: ParsedMessages) -> tuple[Any, bool]:
+def _read_response(response: Mapping[str, Any]) -> tuple[Any, bool]:
     """The text of a response, with its pictures where it has some, and whether it is an error."""
     told = response.get("response")
     is_error = isinstance(told, dict) and told.keys() == {"error"}
@@ -228,19 +214,19 @@ def _read_response(response: Mapping[str, Any], parsed: ParsedMessages) -> tuple
     parts = response.get("parts")
     if not isinstance(parts, list) or not parts:
         return text, is_error
-    return [*as_parts(text), *(_read_part(part, parsed) for part in parts)], is_error
+    return [*as_parts(text), *map(_read_part, parts)], is_error
 
 
-def _read_content(parts: Sequence[Any], parsed: ParsedMessages) -> str | list[Part]:
-    """One text as it is; otherwise our parts, each remembered with the one it was read from."""
+def _read_content(parts: Sequence[Any]) -> str | list[Part]:
+    """One text as it is; otherwise our parts, one for each of these."""
     if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"text"}:
         text = parts[0]["text"]
         if isinstance(text, str):
             return text
-    return [_read_part(part, parsed) for part in parts] or ""
+    return [*map(_read_part, parts)] or ""
 
 
-def _read_part(part: Any, parsed: ParsedMessages) -> Part:
+def _read_part(part: Any) -> Part:
     data = _data_of(part)
     inner = part[data] if data is not None else None
     result: Part = {"type": GEMINI_PART, "part": part}
@@ -251,7 +237,6 @@ def _read_part(part: Any, parsed: ParsedMessages) -> Part:
     elif isinstance(inner, dict) and data is not None and _KINDS[data] == "code":
         text = inner.get("code", inner.get("output"))
         result = {**result, "text": text} if isinstance(text, str) else result
-    parsed.pieces[id(result)] = part
     return result
 
 
@@ -282,7 +267,7 @@ def read_system(system: Any) -> str | list[Part] | None:
         return system
     parts = system.get("parts", [system]) if isinstance(system, dict) else system
     listed = parts if isinstance(parts, list) else [parts]
-    return _read_content([{"text": part} if isinstance(part, str) else part for part in listed], ParsedMessages())
+    return _read_content([{"text": part} if isinstance(part, str) else part for part in listed])
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -294,10 +279,10 @@ class _Content:
 
     role: str
     parts: list[Any]
-    item: Any = None
-    """The content as it was read; None when it is new, changed or merged."""
-    position: int = -1
+    place: int = -1
     """Of the item that all of it came from."""
+    is_whole: bool = False
+    """Whether it leaves as it came."""
 
     @property
     def is_model(self) -> bool:
@@ -309,56 +294,49 @@ class _Content:
 
 @dataclass(slots=True)
 class _Writer:
-    parsed: ParsedMessages
     foreign: bool
     names: dict[str, str] = field(default_factory=dict)
     """Of the tool that a call is for, by its id: a result has to name it too."""
 
-    def content_of(self, source: WireSource | None, message: Message) -> _Content:
+    def content_of(self, item: Item, *, is_whole: bool) -> _Content:
+        message = item.message
         for call in calls_of(message):
             self.names[str(call.get("id"))] = name_of_call(call)
-        if source is not None:
-            item = source.items[0]
-            role = "model" if message["role"] == "assistant" else item.get("role") or "user"
-            parts = item["parts"] if isinstance(item.get("parts"), list) else []
-            return _Content(role, parts, item, source.position)
-        known = self.parsed.sources.get(id(message))
-        if known is not None and known.blocks:
-            blocks = known.origin_of(message).blocks
-            return _Content(known.items[0].get("role") or "user", list(blocks), None, known.position)
+        if is_whole:
+            came = item.raw[0]
+            role = "model" if message["role"] == "assistant" else came.get("role") or "user"
+            return _Content(role, came["parts"] if isinstance(came.get("parts"), list) else [], item.place, True)
+        if item.is_unchanged and item.blocks is not None:
+            return _Content(item.raw[0].get("role") or "user", list(item.blocks), item.place)
         if message["role"] == "assistant":
-            return _Content("model", self._model_parts(message))
+            return _Content("model", self._model_parts(item))
         if message["role"] == "tool":
-            came = self.parsed.results.get(str(message.get("tool_call_id")))
-            return _Content("user", [self._result(message, came)], None, came.position if came is not None else -1)
+            return _Content("user", [self._result(item)], item.place)
         # The wire has no system message in the middle; moving it to the front would change the prefix.
-        return _Content("user", self._parts(as_parts(message.get("content"))))
+        return _Content("user", self._parts(as_parts(message.get("content")), _pairs(item, item.blocks or ())))
 
-    def _model_parts(self, message: Message) -> list[Any]:
+    def _model_parts(self, item: Item) -> list[Any]:
+        message = item.message
         thoughts = [part for part in reasoning_of(message) if part.get("thought")]
         if self.foreign and (text := reasoning_text(message)):
             thoughts = [{"text": text, "thought": True}]
-        content = self._parts(as_parts(message.get("content") or _refusal(message)))
-        calls = [self.parsed.pieces.get(id(call)) or self._call(call) for call in calls_of(message)]
-        pieces = {"reasoning": thoughts, "content": content, "call": calls}
-        return in_original_order(self._original_order(message), pieces)
+        came = item.raw[0].get("parts") if item.raw and isinstance(item.raw[0].get("parts"), list) else []
+        said = [part for part in came if _kind_of_part(part) == "content"]
+        content = self._parts(as_parts(message.get("content") or _refusal(message)), _pairs(item, said))
+        asked = [part for part in came if _kind_of_part(part) == "call"]
+        calls = [self._call(call, item, asked) for call in calls_of(message)]
+        order = [_kind_of_part(part) for part in came] or None
+        return in_original_order(order, {"reasoning": thoughts, "content": content, "call": calls})
 
-    def _original_order(self, message: Message) -> list[str] | None:
-        for name in ("tool_calls", "reasoning", "content"):
-            item = self.parsed.pieces.get(id(message.get(name)))
-            if item is not None:
-                return [_kind_of_part(part) for part in item["parts"]]
-        return None
-
-    def _parts(self, content: Iterable[Any]) -> list[Any]:
+    def _parts(self, content: Iterable[Any], came: _Pairs = ((), ())) -> list[Any]:
         """Parts of the wire; an empty text is left out, unless it came so, perhaps with a signature."""
-        written = (self._part(part) for part in content)
+        written = (self._part(part, came) for part in content)
         return [part for part in written if part != {"text": ""}]
 
-    def _part(self, part: Any) -> Any:
-        came = self.parsed.pieces.get(id(part))
-        if came is not None:
-            return came
+    def _part(self, part: Any, came: _Pairs) -> Any:
+        original = original_of(part, *came)
+        if original is not None:
+            return original
         if isinstance(part, dict):
             if part.get("type") == GEMINI_PART:
                 return part.get("part")
@@ -366,50 +344,69 @@ class _Writer:
                 part = {**part, "type": "document"}  # what it is stands in its media type
         return encode_part(part, "gemini", foreign=self.foreign)
 
-    def _call(self, call: ToolCall) -> Part:
+    def _call(self, call: ToolCall, item: Item, asked: Sequence[Part]) -> Part:
+        known = calls_of(item.before) if item.before else ()
+        if (original := original_of(call, known, asked)) is not None:
+            return original  # type: ignore[no-any-return]
         wanted = {"name": name_of_call(call), "args": arguments_of_call(call)}
-        came = self.parsed.calls.get(str(call.get("id")))
+        came = original_of(call.get("id"), [it.get("id") for it in known], asked)
         if came is not None:
             # The signature belongs to the call, whatever was shortened in it, and a call must not lose it.
             data = str(_data_of(came))
             return {**came, data: {**came[data], **wanted}}
         return {"functionCall": {"id": call["id"], **wanted} if has_own_id(call["id"]) else wanted}
 
-    def _result(self, message: Message, came: _ReadResult | None) -> Part:
+    def _result(self, item: Item) -> Part:
+        message, before = item.message, item.before
+        came = item.blocks[0] if item.blocks else None
         call_id = str(message.get("tool_call_id") or "")
         content, is_error = message.get("content"), bool(message.get("is_error"))
-        if came is not None and came.content is content and came.is_error == is_error:
-            return came.part
+        is_same = before is not None and (before.get("content"), bool(before.get("is_error"))) == (content, is_error)
+        if came is not None and is_same:
+            return came  # type: ignore[no-any-return]
         pictures = [part for part in as_parts(content) if _is_no_text(part)]
         told: Part = {"response": {"error" if is_error else _OUTPUT: text_of({"role": "tool", "content": content})}}
+        if came is not None:
+            data = str(_data_of(came))
+            if pictures:
+                inner = came[data].get("parts") or ()
+                told["parts"] = self._parts(pictures, ([_read_part(part) for part in inner], inner))
+            kept = {name: value for name, value in came[data].items() if name not in ("response", "parts")}
+            return {**came, data: {**kept, **told}}
         if pictures:
             told["parts"] = self._parts(pictures)
-        if came is not None:
-            data = str(_data_of(came.part))
-            kept = {name: value for name, value in came.part[data].items() if name not in ("response", "parts")}
-            return {**came.part, data: {**kept, **told}}
         named = {"name": self.names.get(call_id) or message.get("name") or "unknown"}
         own = {"id": call_id} if has_own_id(call_id) else {}
         return {"functionResponse": {**own, **named, **told}}
 
 
-def write(messages: Sequence[Message], parsed: ParsedMessages, *, foreign: bool = False) -> list[Any]:
-    """The contents of the wire; one whose messages are all unchanged is written as it was read."""
-    writer = _Writer(parsed, foreign)
+_Pairs = tuple[Sequence[Any], Sequence[Any]]
+"""Our parts, and those of the wire that they were read from."""
+
+
+def _pairs(item: Item, came: Sequence[Any]) -> _Pairs:
+    """The parts of a changed message as it was read, each beside the part of the wire."""
+    content = item.before.get("content") if item.before else None
+    return (content, came) if isinstance(content, list) else ((), ())
+
+
+def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
+    """The contents of the wire, and the places of those whose messages are all unchanged."""
+    writer = _Writer(foreign)
     written: list[_Content] = []
-    for source, run in group_by_source(messages, parsed.sources):
-        content = writer.content_of(source, run[0])
-        if content.item is None and not content.parts:
+    for is_whole, item in in_wire_items(items):
+        content = writer.content_of(item, is_whole=is_whole)
+        if not content.is_whole and not content.parts:
             continue
         if written and _must_merge(written[-1], content):
             before = written[-1]
-            position = content.position if before.position == content.position else -1
-            written[-1] = _Content(before.role, [*before.parts, *content.parts], None, position)
+            place = content.place if before.place == content.place else -1
+            written[-1] = _Content(before.role, [*before.parts, *content.parts], place)
         else:
             written.append(content)
-    if written and written[0].is_model and (written[0].item is None or written[0].position != 0):
+    if written and written[0].is_model and not (written[0].is_whole and written[0].place == 0):
         written.insert(0, _Content("user", [{"text": _OPENING}]))
-    return [it.item if it.item is not None else {"role": it.role, "parts": it.parts} for it in written]
+    return [it.place if it.is_whole else {"role": it.role, "parts": it.parts} for it in written]
 
 
 def _must_merge(before: _Content, content: _Content) -> bool:
@@ -419,12 +416,11 @@ def _must_merge(before: _Content, content: _Content) -> bool:
     """
     if before.is_model != content.is_model:
         return False
-    is_item, was_item = content.item is not None, before.item is not None
-    if is_item and was_item and before.position + 1 == content.position:
+    if content.is_whole and before.is_whole and before.place + 1 == content.place:
         return False
     if content.is_model:
-        return content.has("call") or (not is_item and not was_item)
-    came_as_one = not is_item and not was_item and before.position == content.position != -1
+        return content.has("call") or (not content.is_whole and not before.is_whole)
+    came_as_one = not content.is_whole and not before.is_whole and before.place == content.place != -1
     return came_as_one or (before.has("result") and content.has("result"))
 
 
@@ -441,5 +437,5 @@ def write_system(content: str | list[Part] | None, came: Any) -> Any:
     """A system prompt as an instruction: in the shape it came in, or as a content."""
     if isinstance(came, str) and isinstance(content, str):
         return content
-    parts = _Writer(ParsedMessages(), foreign=False)._parts(as_parts(content))
+    parts = _Writer(foreign=False)._parts(as_parts(content))
     return {**(came if isinstance(came, dict) and "parts" in came else {}), "parts": parts}

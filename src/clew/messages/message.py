@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, NotRequired, Required, TypeAlias, TypedDict
+from dataclasses import dataclass
+from typing import Any, Literal, NotRequired, Required, TypeAlias, TypedDict
 
 from clew.errors import InvalidMessage
 
@@ -355,87 +356,137 @@ def _is_only_reasoning(message: Message) -> bool:
     return bool(message.get("reasoning")) and not message.get("content") and not message.get("tool_calls")
 
 
-# -- the wire items that each message was read from --------------------------------------------------------------------
+# -- items: messages with the wire items that they came in -------------------------------------------------------------
 #
-# This makes round trips exact: a message that is still the same object is written as the items it came from, and only
-# changed ones are encoded again. The table holds strong references, so that no identity is used again while it lives.
+# An item that was not changed leaves as it came: a dialect writes the place of its wire items, and encodes only what is
+# new or changed. A changed message keeps what its wire items say of it: ids, signatures, the order of its pieces.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WireOrigin:
-    """The wire items that a message came from, and which of their messages it is."""
+class Item:
+    """A message, the wire items that it was read from, and its identity."""
 
-    items: tuple[Any, ...]
-    part: int = 0
-    parts: int = 1
-    blocks: Any = field(default=None, repr=False)
-    """The part of the item's content that became this message, where several messages came from one item."""
+    __slots__ = ("_digest", "before", "blocks", "message", "part", "parts", "place", "raw")
+
+    def __init__(
+        self,
+        message: Message,
+        raw: tuple[Any, ...] = (),
+        place: int = -1,
+        *,
+        part: int = 0,
+        parts: int = 1,
+        blocks: Any = None,
+        before: Message | None = None,
+    ) -> None:
+        self.message = message
+        self.raw = raw
+        """The wire items, as plain JSON values; none where the message is new."""
+        self.place = place
+        """Of the first of them in the history; -1 where the message is new."""
+        self.part, self.parts = part, parts
+        """Which of the messages that were read from these wire items, and how many these are."""
+        self.blocks = blocks
+        """The blocks of this message, where several messages came in one wire item."""
+        self.before = before
+        """The message as it was read, where `message` is another form of it."""
+        self._digest: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"Item({self.message!r}, place={self.place}, part={self.part})"
+
+    @property
+    def digest(self) -> bytes:
+        """The identity of the message: equal for every spelling of it, in every process."""
+        if self._digest is None:
+            from clew.messages.history import digest  # which is about messages itself
+
+            self._digest = digest(self.message)
+        return self._digest
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.place >= 0 and self.before is None
+
+    @property
+    def is_its_wire_item(self) -> bool:
+        """Whether the message and its wire item are the same value, as on the wire of OpenAI chat."""
+        return len(self.raw) == 1 and self.raw[0] is self.message
+
+    def changed_to(self, message: Message) -> Item:
+        """Another form of the message, in its place."""
+        return Item(
+            message, self.raw, self.place, part=self.part, parts=self.parts, blocks=self.blocks, before=self.message
+        )
 
 
-class WireSource(NamedTuple):
-    """Wire items and all the messages that came from them. A named tuple, because there is one for each message."""
+def in_wire_items(items: Sequence[Item]) -> Iterator[tuple[bool, Item]]:
+    """The first item of each run that leaves as the wire items it came in (True), and every other item (False).
 
-    items: tuple[Any, ...]
-    messages: tuple[Message, ...]
-    position: int
-    """Of the first item, on the wire."""
-    blocks: Sequence[Any] = ()
-    """For each message its blocks, where several came from one item."""
-
-    def origin_of(self, message: Message) -> WireOrigin:
-        part = next(part for part, known in enumerate(self.messages) if known is message)
-        return WireOrigin(self.items, part, len(self.messages), self.blocks[part] if self.blocks else None)
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedMessages:
-    """Messages read from a wire, and what each of them came from."""
-
-    messages: list[Message] = field(default_factory=list)
-    sources: dict[int, WireSource] = field(default_factory=dict)
-    """By the identity of a message."""
-    pieces: dict[int, Any] = field(default_factory=dict)
-    """By the identity of a call, or of a list in a message: what it was read from."""
-    results: dict[str, Any] = field(default_factory=dict)
-    """By the id of a call: the newest wire item or block with its result."""
-    calls: dict[str, Any] = field(default_factory=dict)
-    """By the id of a call: the newest wire block with it, where a changed call must keep something of it."""
-
-    def add(self, source: WireSource) -> None:
-        """Append the messages of a source, and remember it for each of them."""
-        for message in source.messages:
-            self.sources[id(message)] = source
-        self.messages.extend(source.messages)
-
-    def origin_of(self, message: Message) -> WireOrigin | None:
-        source = self.sources.get(id(message))
-        return None if source is None else source.origin_of(message)
-
-
-def group_by_source(
-    messages: Sequence[Message], sources: Mapping[int, WireSource]
-) -> Iterator[tuple[WireSource | None, Sequence[Message]]]:
-    """The messages in runs: all messages of a source together with it, and single messages without a source.
-
-    A message comes without a source when it is new, and when another message of its source is missing or changed.
+    Where one of the messages of a wire item is missing or changed, each of the others comes alone.
     """
-    index = 0
-    while index < len(messages):
-        source = sources.get(id(messages[index]))
-        if source is not None and _is_complete(messages, index, source.messages):
-            yield source, source.messages
-            index += len(source.messages)
+    at = 0
+    while at < len(items):
+        first = items[at]
+        if is_whole := first.is_unchanged and _is_whole(items, at):
+            at += first.parts
         else:
-            yield None, (messages[index],)
-            index += 1
+            at += 1
+        yield is_whole, first
 
 
-def _is_complete(messages: Sequence[Message], index: int, siblings: Sequence[Message]) -> bool:
-    if len(siblings) == 1:
+def _is_whole(items: Sequence[Item], at: int) -> bool:
+    first = items[at]
+    if first.parts == 1:
         return True
-    if index + len(siblings) > len(messages):
-        return False
-    return all(messages[index + part] is sibling for part, sibling in enumerate(siblings))
+    run = items[at : at + first.parts]
+    return len(run) == first.parts and all(
+        it.is_unchanged and it.place == first.place and it.part == part for part, it in enumerate(run)
+    )
+
+
+def places_among(messages: Sequence[Message], history: Sequence[Message]) -> Iterator[int]:
+    """For each message its place in a history: where it is the same object, or has the ids of its calls.
+
+    -1 for a message that is in neither way one of them.
+    """
+    # Only within this call, while both lists hold their objects.
+    known = {id(message): at for at, message in enumerate(history)}
+    of_calls: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    last = -1
+    for message in messages:
+        place = known.get(id(message))
+        if place is None:
+            if not of_calls:
+                for at, other in enumerate(history):
+                    for key in _call_keys(other):
+                        of_calls[key].append(at)
+            place = _next_place(of_calls, message, last)
+        last = max(last, place)
+        yield place
+
+
+def _next_place(of_calls: Mapping[tuple[str, str], list[int]], message: Message, last: int) -> int:
+    for key in _call_keys(message):
+        places = of_calls.get(key, [])
+        at = bisect_right(places, last)
+        if at < len(places):
+            return places[at]
+    return -1
+
+
+def _call_keys(message: Message) -> Iterator[tuple[str, str]]:
+    if message.get("role") == "tool":
+        yield "tool", str(message.get("tool_call_id"))
+    for call in calls_of(message):
+        yield "call", str(call.get("id"))
+
+
+def original_of(piece: Any, read: Sequence[Any] | None, raw: Sequence[Any]) -> Any:
+    """What a piece of a message was read from: `raw` has that of each of the pieces in `read`; None where it is new."""
+    for known, came in zip(read or (), raw, strict=False):
+        if known is piece or known == piece:
+            return came
+    return None
 
 
 def in_original_order(original: Sequence[str] | None, pieces: Mapping[str, Sequence[Any]]) -> list[Any]:

@@ -11,8 +11,8 @@ from typing import Any
 
 from clew.messages.message import (
     IMAGE_TYPES,
+    Item,
     Message,
-    ParsedMessages,
     Part,
     ToolCall,
     arguments_of_call,
@@ -26,21 +26,21 @@ from clew.messages.parts import RESPONSES_ITEM, encode_part, text_of_part
 from clew.messages.repair import as_json_object
 
 
-def read(items: Sequence[Any]) -> ParsedMessages:
+def read(items: Sequence[Any], start: int = 0, _before: Sequence[Message] = ()) -> list[Item]:
     """The messages of the wire, as the same objects; `InvalidMessage` for an item that is none."""
     for index, item in enumerate(items):
         if type(item) is not dict or type(item.get("role")) is not str:
             refuse_unusable(item, index)
-    return ParsedMessages(messages=list(items))
+    return [Item(item, (item,), start + index) for index, item in enumerate(items)]
 
 
-def write(messages: Sequence[Message], _parsed: ParsedMessages, *, foreign: bool = False) -> list[Any]:
-    """The messages as they are; converted when they are `foreign`."""
+def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
+    """The messages as they are, or the places of those that came; converted when they are `foreign`."""
     if not foreign:
-        return list(messages)
+        return [item.place if item.is_unchanged else item.message for item in items]
     written: list[Any] = []
     images: list[Part] = []
-    for message in messages:
+    for message in (item.message for item in items):
         if message["role"] != "tool" and images:
             written.append({"role": "user", "content": images})
             images = []

@@ -118,7 +118,7 @@ def as_sequence(messages: Any, what: str = "messages") -> Sequence[Any]:
     fits = isinstance(messages, Iterable) and not isinstance(messages, str | bytes | bytearray | memoryview)
     if not fits or _fields_of(messages) is not None:
         raise InvalidArgument(
-            f"{what} is of type {type(messages).__name__}, not a list; pass a list of messages: {_READABLE}"
+            f"{what} is of type {type(messages).__name__}, not a list", remedy=f"pass a list of messages: {_READABLE}"
         )
     return list(messages)
 
@@ -137,7 +137,7 @@ def plain_system(system: Any) -> Any:
     if isinstance(read, dict):
         read = read["content"] if "content" in read else read["parts"] if _has_parts(read) else [read]
     if read is not None and not isinstance(read, str | list):
-        raise InvalidArgument(f"system is of type {type(system).__name__}; pass a text, or a list of blocks")
+        raise InvalidArgument(f"system is of type {type(system).__name__}", remedy="pass a text, or a list of blocks")
     return read
 
 
@@ -151,11 +151,13 @@ def plain_tools(tools: Any) -> list[Any]:
     read = _beside(tools if isinstance(tools, list | tuple) else _one_or_many(tools), "tools", remedy)
     listed = [] if read is None else [read] if isinstance(read, dict) else read
     if not isinstance(listed, list):
-        raise InvalidArgument(f"tools is of type {type(tools).__name__}; {remedy[0].lower()}{remedy[1:]}")
+        raise InvalidArgument(f"tools is of type {type(tools).__name__}", remedy=f"{remedy[0].lower()}{remedy[1:]}")
     for position, tool in enumerate(listed):
         if not isinstance(tool, dict):
             kind = type(tool).__name__
-            raise InvalidArgument(f"tools[{position}] is of type {kind}; pass the definition of a tool as a dict")
+            raise InvalidArgument(
+                f"tools[{position}] is of type {kind}", remedy="pass the definition of a tool as a dict"
+            )
     return listed
 
 
@@ -172,7 +174,7 @@ def _beside(value: Any, what: str, remedy: str) -> Any:
     try:
         return _plain(value, what, "content", 0)
     except _UnreadableValue as error:
-        raise InvalidArgument(f"{error.problem}; {remedy[0].lower()}{remedy[1:]}") from None
+        raise InvalidArgument(f"{error.problem}", remedy=f"{remedy[0].lower()}{remedy[1:]}") from None
     except _TooDeep:
         return value
 

@@ -269,7 +269,9 @@ def repair(
     each looked at alone, and were not changed since.
     """
     if longest_text is not None and longest_text < _SHORTEST_CUT:
-        raise InvalidArgument(f"longest_text={longest_text} leaves no text; use at least {_SHORTEST_CUT}, or None")
+        raise InvalidArgument(
+            f"longest_text={longest_text} leaves no text", remedy=f"use at least {_SHORTEST_CUT}, or None"
+        )
     if not merge_same_role and is_valid(messages, open_end=open_end, longest_text=longest_text, checked=checked):
         return Repaired(messages, (), range(len(messages)))
     repairs: list[Repair] = []

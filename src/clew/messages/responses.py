@@ -7,23 +7,22 @@ part of its content. The instructions of a request are handled in `conversation`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from clew.errors import InvalidMessage
 from clew.messages.message import (
+    Item,
     Message,
-    ParsedMessages,
     Part,
     ToolCall,
-    WireSource,
     arguments_of_call,
     as_json,
-    group_by_source,
     in_original_order,
+    in_wire_items,
     join_contents,
     name_of_call,
+    original_of,
     reasoning_of,
 )
 from clew.messages.parts import RESPONSES_ITEM, encode_part
@@ -31,21 +30,32 @@ from clew.messages.parts import RESPONSES_ITEM, encode_part
 _NO_ARGUMENTS = ("type", "call_id", "name")
 
 
-def read(items: Sequence[Any]) -> ParsedMessages:
+def read(items: Sequence[Any], start: int = 0, _before: Sequence[Message] = ()) -> list[Item]:
     """The items of the wire as messages."""
-    parsed = ParsedMessages()
-    group = _AssistantItems()
-    for index, item in enumerate(items):
-        kind = _kind_of_item(item, index)
+    found: list[Item] = []
+    group: list[Any] = []
+    kinds: list[str] = []
+
+    def close(place: int) -> None:
+        """Add the items that were collected as one message of the assistant."""
+        if group:
+            message = group[0] if kinds == ["text"] else _read_assistant(group, kinds)
+            found.append(Item(message, tuple(group), place - len(group)))
+            group.clear()
+            kinds.clear()
+
+    for place, item in enumerate(items, start):
+        kind = _kind_of_item(item, place - start)
         if kind == "other_role" or kind == "result":
-            group.close(parsed)
-            parsed.add(WireSource((item,), (item if kind == "other_role" else _read_result(item),), index))
+            close(place)
+            found.append(Item(item if kind == "other_role" else _read_result(item), (item,), place))
             continue
-        if group.must_end_before(kind):
-            group.close(parsed)
-        group.add(kind, item, index, parsed)
-    group.close(parsed)
-    return parsed
+        if _must_end_before(kind, kinds):
+            close(place)
+        group.append(item)
+        kinds.append(kind)
+    close(start + len(items))
+    return found
 
 
 def _kind_of_item(item: Any, index: int) -> str:
@@ -62,61 +72,29 @@ def _kind_of_item(item: Any, index: int) -> str:
     return "other"
 
 
-@dataclass(slots=True)
-class _AssistantItems:
-    """The items of one assistant message, while they are collected."""
+def _must_end_before(kind: str, kinds: Sequence[str]) -> bool:
+    """Whether the next item begins another message. Never between calls, because their results come after all."""
+    if "call" in kinds:
+        return False
+    if kind == "reasoning":
+        return any(kind != "reasoning" for kind in kinds)
+    return kind == "text" and "text" in kinds
 
-    index: int = 0
-    items: list[Any] = field(default_factory=list)
-    kinds: list[str] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
 
-    def must_end_before(self, kind: str) -> bool:
-        """Whether the next item begins another message. Never between calls, because their results come after all."""
-        if self.calls:
-            return False
-        if kind == "reasoning":
-            return any(kind != "reasoning" for kind in self.kinds)
-        return kind == "text" and "text" in self.kinds
-
-    def add(self, kind: str, item: Any, index: int, parsed: ParsedMessages) -> None:
-        if not self.items:
-            self.index = index
-        self.items.append(item)
-        self.kinds.append(kind)
-        if kind == "call":
-            call = _read_call(item)
-            parsed.pieces[id(call)] = item
-            self.calls.append(call)
-
-    def close(self, parsed: ParsedMessages) -> None:
-        """Add the collected items as one message, and start with the next."""
-        if self.items:
-            message = self.items[0] if self.kinds == ["text"] else self._message(parsed)
-            parsed.add(WireSource(tuple(self.items), (message,), self.index))
-            self.items, self.kinds, self.calls = [], [], []
-
-    def _message(self, parsed: ParsedMessages) -> Message:
-        message: Message = {"role": "assistant", "content": self._content(parsed)}
-        if self.calls:
-            message["tool_calls"] = self.calls
-            parsed.pieces[id(self.calls)] = self.kinds
-        reasoning = [item for item, kind in zip(self.items, self.kinds, strict=True) if kind == "reasoning"]
-        if reasoning:
-            message["reasoning"] = reasoning
-            parsed.pieces[id(reasoning)] = self.kinds
-        return message
-
-    def _content(self, parsed: ParsedMessages) -> str | list[Part] | None:
-        contents: list[Any] = []
-        for item, kind in zip(self.items, self.kinds, strict=True):
-            if kind == "text":
-                contents.append(item.get("content"))
-                if isinstance(item.get("content"), list):
-                    parsed.pieces[id(item["content"])] = item
-            elif kind == "other":
-                contents.append([{"type": RESPONSES_ITEM, "item": item}])
-        return join_contents(contents)
+def _read_assistant(items: Sequence[Any], kinds: Sequence[str]) -> Message:
+    """Items of the assistant that follow each other as one message."""
+    contents: list[Any] = []
+    for item, kind in zip(items, kinds, strict=True):
+        if kind == "text":
+            contents.append(item.get("content"))
+        elif kind == "other":
+            contents.append([{"type": RESPONSES_ITEM, "item": item}])
+    message: Message = {"role": "assistant", "content": join_contents(contents)}
+    if calls := [_read_call(item) for item, kind in zip(items, kinds, strict=True) if kind == "call"]:
+        message["tool_calls"] = calls
+    if reasoning := [item for item, kind in zip(items, kinds, strict=True) if kind == "reasoning"]:
+        message["reasoning"] = reasoning
+    return message
 
 
 def _read_call(item: Part) -> ToolCall:
@@ -139,46 +117,42 @@ def _read_result(item: Part) -> Message:
     return {"role": "tool", "tool_call_id": item["call_id"], "content": content}
 
 
-def write(messages: Sequence[Message], parsed: ParsedMessages, *, foreign: bool = False) -> list[Any]:
-    """The items of the wire; an unchanged message gives the items that it was read from."""
-    items: list[Any] = []
+def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
+    """The items of the wire; for an unchanged message the places of the items that it was read from."""
+    written: list[Any] = []
     kinds: dict[str, str] = {}
-    for source, run in group_by_source(messages, parsed.sources):
-        message = run[0]
+    for is_whole, item in in_wire_items(items):
+        message = item.message
         for call in message.get("tool_calls") or ():
             if isinstance(call.get("id"), str):
                 kinds[call["id"]] = _kind_of(call)
-        if source is not None:
-            items.extend(source.items)
+        if is_whole:
+            written.extend(range(item.place, item.place + len(item.raw)))
         elif message["role"] == "assistant":
-            items.extend(_assistant_items(message, parsed, foreign))
+            written.extend(_assistant_items(item, foreign))
         elif message["role"] == "tool":
-            items.append(_result(message, kinds, foreign))
+            written.append(_result(message, kinds, foreign))
         else:
-            items.append(_message_item(message["role"], message.get("content") or "", foreign))
-    return items
+            written.append(_message_item(message["role"], message.get("content") or "", foreign))
+    return written
 
 
-def _assistant_items(message: Message, parsed: ParsedMessages, foreign: bool) -> list[Any]:
+def _assistant_items(item: Item, foreign: bool) -> list[Any]:
+    message, kinds = item.message, [_kind_of_item(it, 0) for it in item.raw]
     reasoning = [item for item in reasoning_of(message) if item.get("type") == "reasoning"]
-    calls = [parsed.pieces.get(id(call)) or _call(call) for call in message.get("tool_calls") or ()]
-    content = list(_content_items(message, parsed, foreign))
-    items = {"reasoning": reasoning, "content": content, "call": calls}
-    return in_original_order(_original_order(message, parsed), items)
+    originals = [it for it, kind in zip(item.raw, kinds, strict=True) if kind == "call"]
+    known = item.before.get("tool_calls") if item.before else None
+    calls = [original_of(call, known, originals) or _call(call) for call in message.get("tool_calls") or ()]
+    content = list(_content_items(item, foreign))
+    order = ["content" if kind in ("text", "other") else kind for kind in kinds] if kinds else None
+    return in_original_order(order, {"reasoning": reasoning, "content": content, "call": calls})
 
 
-def _original_order(message: Message, parsed: ParsedMessages) -> list[str] | None:
-    for name in ("reasoning", "tool_calls"):
-        kinds = parsed.pieces.get(id(message.get(name)))
-        if kinds is not None:
-            return ["content" if kind in ("text", "other") else kind for kind in kinds]
-    return None
-
-
-def _content_items(message: Message, parsed: ParsedMessages, foreign: bool) -> Iterator[Any]:
+def _content_items(item: Item, foreign: bool) -> Iterator[Any]:
+    message = item.message
     content: Any = message.get("content")
-    original = parsed.pieces.get(id(content)) if isinstance(content, list) else None
-    if original is not None:
+    texts = [it for it in item.raw if it.get("type", "message") == "message"]
+    if isinstance(content, list) and (original := original_of(content, [it.get("content") for it in texts], texts)):
         yield original
         return
     if not content and isinstance(message.get("refusal"), str):

@@ -5,6 +5,7 @@ Finding and describing runs no plugin's code; building runs that of the named on
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import traceback
@@ -15,8 +16,6 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from clew.errors import PluginError
-from clew.plugins.folders import folder_plugin, folder_plugins
-from clew.plugins.packages import package_plugin, package_plugins
 from clew.plugins.registry import (
     Plugin,
     PluginKind,
@@ -27,14 +26,18 @@ from clew.plugins.registry import (
     shown_name,
     suggestion,
 )
+from clew.plugins.sources import folder_plugin, folder_plugins, package_plugin, package_plugins
 
 _log = logging.getLogger("clew.plugins")
 # The user gets a notice; the traceback is for those who configured logging.
 _log.addHandler(logging.NullHandler())
 # The code that calls a plugin: a problem is never there, although the traceback may end in it.
-_CALLING_CODE = (Path(__file__).resolve().parents[1], Path(importlib.__file__).resolve().parent)
+_CALLING_CODE = tuple(
+    Path(it).resolve()
+    for it in (Path(__file__).parents[1], Path(importlib.__file__).parent, Path(asyncio.__file__).parent)
+)
 _BACKPORT = "importlib_metadata"
-"""Other packages bring it, and it then stands in for `importlib.metadata`."""
+"""Other packages install it, and it then replaces `importlib.metadata`."""
 _LONGEST_MESSAGE = 300
 
 Setup = TypeVar("Setup")
@@ -76,7 +79,7 @@ class PluginCatalog(Generic[Setup, Made]):
         )
         if plugin is None:
             known = suggestion(name, (each.name for each in self._all_plugins()))
-            raise PluginError(f"no {self._kind.title} is called {shown_name(name)}; {known}")
+            raise PluginError(f"no {self._kind.title} is called {shown_name(name)}", remedy=known)
         return self._checked(plugin)
 
     def find_built_in(self, name: str) -> Plugin:

@@ -125,9 +125,11 @@ def register(
 ) -> None:
     """Register a factory under a name. Of several registrations of one name the last counts."""
     if not valid_name(name):
-        raise PluginError(f"{shown_name(name)} cannot name a {kind.title}; use {ALLOWED_NAMES}")
+        raise PluginError(f"{shown_name(name)} cannot name a {kind.title}", remedy=f"use {ALLOWED_NAMES}")
     if not callable(factory):
-        raise PluginError(f"the factory of the {kind.title} {name!r} is {shown_name(factory)}; a callable is expected")
+        raise PluginError(
+            f"the factory of the {kind.title} {name!r} is {shown_name(factory)}", remedy="a callable is expected"
+        )
     _registrations.get()[kind, name] = PluginRegistration(kind, name, factory, description, version, contract)
 
 

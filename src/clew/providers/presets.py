@@ -113,8 +113,8 @@ def provider_for(
     key = api_key_of(endpoint, environ) or _preset_key(preset, endpoint.base_url, environ)
     if not key and _host(preset.base_url) not in LOOPBACK_HOSTS and not endpoint.base_url:
         raise InvalidArgument(
-            f"no key for {preset.name}; set the environment variable {preset.key_env}, or store one: "
-            f"`clew models key {preset.name}`"
+            f"no key for {preset.name}",
+            remedy=f"set the environment variable {preset.key_env}, or store one: `clew models key {preset.name}`",
         )
     source = _key_source(endpoint, key, environ)
     return http_provider(preset, api_key=key, key_source=source, retry_policy=retry_policy)
@@ -144,12 +144,14 @@ def preset_for(name: str | None, base_url: str | None, model: str | None) -> Pro
         row = _by_name(name)
         if row is None and not base_url:
             names = ", ".join(preset.name for preset in PROVIDER_PRESETS)
-            raise InvalidArgument(f"provider {name!r} is unknown; give its base_url, or use one of {names}, {LOCAL}")
+            raise InvalidArgument(
+                f"provider {name!r} is unknown", remedy=f"give its base_url, or use one of {names}, {LOCAL}"
+            )
     else:
         row = _by_host(base_url) if base_url else _by_model(model)
         if row is None and not base_url:
             whom = f"the model {model!r}" if model else "a model without a name"
-            raise InvalidArgument(f"nobody is known to serve {whom}; set its provider or its base_url")
+            raise InvalidArgument(f"nobody is known to serve {whom}", remedy="set its provider or its base_url")
     if base_url is None:
         assert row is not None
         return row

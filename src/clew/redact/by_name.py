@@ -13,16 +13,18 @@ are searched for in the text itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from clew.lazy import lazy_pattern
 from clew.redact.by_context import echoed_password
+from clew.redact.catalog import RULES, expanded
 from clew.redact.values import (
     PLACEHOLDER_START,
     QUOTE,
+    SENTENCE_WORDS,
     SearchedText,
     SecretFinding,
     has_symbol,
@@ -37,80 +39,19 @@ from clew.redact.values import (
     mixes_letters_and_digits,
 )
 
-# `for the database`, `de la base`, `von root`, `for 'https://host'`: between a label and what joins it to the value.
-_OF_WHAT = (
-    rb"(?:[ ](?:for|of|to|on|at|from|in|de|del|da|do|du|der|des|von|van|voor|f[?]r|per|pour|para|til|till|dla)[ ]"
-    rb"(?:'[^'\n]{1,80}'|[^\n:=;!?\"'`]{1,40}?))?"
-)
-_IS = (
-    rb"[ ](?:is|was|are|be|becomes|will[ ]be|should[ ]be|has[ ]been|to|as|es|est|ist|lautet|war|era|sera|jest|je|er|on|"
-    rb"l[?]|-|[e?]|[?]r)(?:[ ](?:now|currently|simply|just|still|set[ ]to|changed[ ]to|reset[ ]to|updated[ ]to))*"
-    rb"[ :][ ]{0,3}"
-)
-_VERB_TO = rb"[ ](?:set|changed|reset|updated|rotated)[ ]to[ ]"
-_COLON = rb"[ ]?[*_\"'`)]{0,3}[ ]{0,2}[:=][ ]{0,3}[*_`]{0,2}[ ]?"
-_QUESTION = rb"[?][ \t]*(?:\r?\n){1,2}[ \t]*"
+_JOINED = expanded("{JOINED}")
 _VALUE = rb"(?P<open>(?:[?][ ])?[\"'`*_(\[?]{0,3})(?P<value>[^\s\"'`<>]{4,128})"
 
 
-_JOINED = rb"(?:(?P<direct>(?P<colon>%b)|%b%b|%b%b|%b|%b)|(?P<beside>[ \t]+))" % (
-    _COLON,
-    _OF_WHAT,
-    _COLON,
-    _OF_WHAT,
-    _IS,
-    _VERB_TO,
-    _QUESTION,
-)
-
-
-def _label(word: bytes, tail: bytes = rb"") -> re.Pattern[bytes]:
-    return lazy_pattern(re.escape(word) + tail + _JOINED + _VALUE)
-
-
-# For text in lower case: the label, what joins it to the value, and the value.
 _LABELS = {
-    b"pass": _label(b"pass", rb"(?:word|wd|phrase|code|wort|ord(?:et)?|e)"),
-    b"pwd": _label(b"pwd"),
-    b"token": _label(b"token"),
-    b"secret": _label(b"secret"),
-    b"key": _label(b"key"),
-    b"kennwort": _label(b"kennwort"),
-    b"wachtwoord": _label(b"wachtwoord"),
-    b"senha": _label(b"senha"),
-    b"contrase": _label(b"contrase", rb"(?:[?n])a"),
-    b"adgangskode": _label(b"adgangskode", rb"n?"),
-    b"salasana": _label(b"salasana"),
-    b"parola": _label(b"parola", rb"(?:[ ]d'ordine)?"),
-    b"heslo": _label(b"heslo"),
-    b"clave": _label(b"clave"),
-    b"pw": _label(b"pw"),
-    b"kata sandi": _label(b"kata sandi", rb"(?:nya)?"),
-    b"has?o": _label(b"has?o"),
-    b"senord": _label(b"senord", rb"(?:et)?"),
-    b"ifre": _label(b"ifre", rb"(?:si|niz)?"),
-    b"jelsz?": _label(b"jelsz?"),
-    b"t kh?u": _label(b"t kh?u"),
+    word.encode(): lazy_pattern(re.escape(word.encode()) + ending.encode() + _JOINED + _VALUE)
+    for word, ending in RULES["labels"]["words"].items()
 }
-FOREIGN_LABELS = (
-    b"kennwort",
-    b"wachtwoord",
-    b"senha",
-    b"contrase",
-    b"adgangskode",
-    b"salasana",
-    b"parola",
-    b"heslo",
-    b"kata sandi",
-    b"clave",
-    b"pw",
-    b"cred",
-    b"login",
+"""For text in lower case: a label, what joins it to the value, and the value."""
+_FOREIGN, _ACCENTED, _CUT = (
+    tuple(word.encode() for word in RULES["labels"][kind]) for kind in ("foreign", "accented", "cut")
 )
-# Of these the first letters may not be ASCII, and stand before what is searched for: `lösenord`, `şifre`, `mật khẩu`.
-_CUT = (b"senord", b"ifre", b"t kh?u")
-FOREIGN_ACCENTED_LABELS = (b"has?o", b"jelsz?", *_CUT)
-HAS_ACCENT = lazy_pattern("[\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff\ufffd]")
+_HAS_ACCENT = lazy_pattern("[\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff\ufffd]")
 """Whether a text has letters of theirs, alone or put together, or such as could not be read."""
 # `Use "..." as the password`: the value stands before its label.
 _BEFORE_LABEL = lazy_pattern(rb"[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z")
@@ -165,22 +106,6 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
     return SecretFinding(start, start + len(value), "password") if is_secret else None
 
 
-# What a label of a line may be joined to in another: a question that the next line answers, and a value beside a label
-# that counts because of the login in the line before.
-_ASKS = lazy_pattern(rb"[a-z?' ]{2,24}[?][ \t]*\r?\n")
-_HAS_VALUE_BESIDE = lazy_pattern(rb"[a-z?' ]{2,24}[ \t]+(?=\S{0,128}?[0-9!@#$%^&*+~?])")
-_LOGIN_CHARS = 72
-_GENERATED = (b"token", b"secret", b"key")
-
-
-def is_told_over_lines(folded: bytes, at: int) -> bool:
-    """Whether the label at that place may tell a password together with the line before or behind."""
-    if folded.startswith(_GENERATED, at):
-        return False
-    is_near_start = folded.rfind(b"\n", max(0, at - _LOGIN_CHARS), at) >= 0
-    return bool(_ASKS.match(folded, at) or (is_near_start and _HAS_VALUE_BESIDE.match(folded, at)))
-
-
 def _has_pair_sign(folded: bytes, at: int) -> bool:
     """Whether there is anything that may separate a user from a password: cheaper than the expression."""
     end = at + _PAIR_CHARS
@@ -192,11 +117,12 @@ def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFindin
     if _is_inside_name(text, at):
         return None
     match = _LABELS[word].match(folded, at)
-    if match is None or match["direct"] is None or b":" in match["direct"] or b"=" in match["direct"]:
+    if match is None or match["direct"] is None or match["colon"] is not None:
         return None
     start, value = _trimmed(text, match)
-    is_secret = looks_random(value, 10) and mixes_letters_and_digits(value) and not is_technical_term(value)
-    return SecretFinding(start, start + len(value), "token") if is_secret and not _is_hash(value) else None
+    is_secret = looks_random(value, 10) and mixes_letters_and_digits(value)
+    is_other = is_technical_term(value) or _is_hash(value) or _IS_CODE.search(value)
+    return SecretFinding(start, start + len(value), "token") if is_secret and not is_other else None
 
 
 def value_before_label(text: bytes, at: int) -> SecretFinding | None:
@@ -257,15 +183,10 @@ def _is_hash(value: bytes) -> bool:
     return bool(_HASH.fullmatch(value))
 
 
-# The words for password, passphrase and key in other scripts, whole, which makes the expression fast.
-_IN_SCRIPTS = (
-    "密码|密碼|密钥|密鑰|密匙|令牌|口令|秘钥|秘密|通行码|通行碼|パスワード|パスフレーズ|暗証番号|合言葉|비밀번호|비번|패스워드|암호"
-    "|Парол[ьяюем]{1,2}|парол[ьяюем]{1,2}|ПАРОЛЬ|Лозинк[аиу]|лозинк[аиу]|Κωδικός|κωδικός|Συνθηματικό|συνθηματικό"
-    "|كلمة (?:المرور|السر)|رمز عبور|گذرواژه|סיסמ[הא]|पासवर्ड|कूटशब्द|পাসওয়ার্ড|รหัสผ่าน|პაროლი|գաղտնաբառ|கடவுச்சொல்"
-)
-LABELS_IN_SCRIPTS = lazy_pattern(_IN_SCRIPTS)
-HAS_LABEL_IN_SCRIPTS = lazy_pattern(_IN_SCRIPTS.replace(" ", " ?"))
-"""Whether a text may have such a word, also by its characters that are not ASCII alone."""
+_IN_SCRIPTS = RULES["labels_in_scripts"]["words"]
+_LABELS_IN_SCRIPTS = lazy_pattern(_IN_SCRIPTS)
+_MAY_HAVE_LABEL_IN_SCRIPTS = lazy_pattern(_IN_SCRIPTS.replace(" ", " ?"))
+"""For the characters that are not ASCII alone."""
 _AFTER_LABEL = lazy_pattern(
     r"(?P<gap>[^\n:=：＝。！!?？;；|]{0,24}?)"
     r"(?P<sign>\s?[:=：＝]|\s?[—–-]\s|[是为為はがにを는은가이을를]|\s(?:это|є|је|είναι|هي|هو|הוא|היא|है|คือ)\s|\s|)"
@@ -278,7 +199,7 @@ _DIRECT_SIGNS = frozenset(":=：＝—–-是为為はがに는은")
 
 def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding | None:
     """The password that follows a label in another script at that place."""
-    label = LABELS_IN_SCRIPTS.match(original, at)
+    label = _LABELS_IN_SCRIPTS.match(original, at)
     match = _AFTER_LABEL.match(original, label.end()) if label else None
     while label is not None and match is not None:
         start = match.start("value")
@@ -366,7 +287,7 @@ class _Lines:
 class _Header(NamedTuple):
     """A header, or a row of names and values: where it starts and ends, and its cells, with the column of the name.
 
-    Where blanks align the cells nothing separates them, and none are told.
+    Where blanks align the cells nothing separates them, and none are returned.
     """
 
     first: int
@@ -482,7 +403,7 @@ _CSV_DELIMITER = {
 
 
 _JOINS_CELLS = (b",", b">")
-_PASSWORD_WORDS = (b"pass", b"pwd", b"psk")
+_PASSWORD_WORDS = (b"pass", b"pwd", b"pw", b"psk")
 
 
 def named_secrets(searched: SearchedText) -> list[SecretFinding]:
@@ -491,30 +412,12 @@ def named_secrets(searched: SearchedText) -> list[SecretFinding]:
     return [*found, *secrets_in_tables(searched.raw, searched.folded, others)] if others else found
 
 
-def names_over_lines(searched: SearchedText) -> Iterator[int]:
-    """Places of which a line may have a secret only together with other lines, in a text of lines in any order.
-
-    Each line stands between null characters in lines of their own.
-    """
-    text, folded = searched.raw, searched.folded
-    for word in _BLOCKS_BELOW:
-        for match in _BLOCKS_BELOW[word].finditer(folded) if word in searched.words else ():
-            yield match.start()
-    for match in _VALUE_LINE.finditer(folded) if b"value" in folded else ():
-        yield match.end()
-    if searched.not_ascii and HAS_LABEL_IN_SCRIPTS.search(searched.not_ascii):
-        yield from (match.start() for match in LABELS_IN_SCRIPTS.finditer(searched.text))
-    _, others = _after_names(searched)
-    yield from names_in_headers(text, folded, others)
-    yield from (at for at in others if _OPENS_BLOCK.match(text, at) or is_told_over_lines(folded, at))
-
-
 def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]]:
     """What is found beside the names of secrets, and the places of the names beside which there is nothing."""
     text, folded = searched.raw, searched.folded
     found: list[SecretFinding] = []
     others: list[int] = []
-    for word, place in names_of_secrets(folded, searched.words):
+    for word, place in names_of_secrets(folded):
         finding = None
         if (sign := place["sign"]) is not None or place["space"] is not None:
             finding = assigned_secret(text, place)
@@ -545,15 +448,14 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
 def _foreign_labels(searched: SearchedText) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
     folded, others = searched.folded, searched.not_ascii
-    has_accent = others and HAS_ACCENT.search(others)
-    for word in FOREIGN_LABELS if not has_accent else (*FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS):
-        is_possible = word in (searched.words if word == b"pw" else searched.literals)
-        at = folded.find(word) if is_possible else -1
+    has_accent = others and _HAS_ACCENT.search(others)
+    for word in _FOREIGN if not has_accent else (*_FOREIGN, *_ACCENTED):
+        at = folded.find(word)
         while at >= 0:
             yield at, word
             at = folded.find(word, at + len(word))
-    if others and HAS_LABEL_IN_SCRIPTS.search(others):
-        for match in LABELS_IN_SCRIPTS.finditer(searched.text):
+    if others and _MAY_HAVE_LABEL_IN_SCRIPTS.search(others):
+        for match in _LABELS_IN_SCRIPTS.finditer(searched.text):
             yield match.start(), b""
 
 
@@ -565,7 +467,7 @@ _ASSIGNMENT_SIGN = (
     rb"(?P<gap>[ \t]{0,8}+)"
     rb"(?P<sign>[=:]{1,3}>?(?:[ ]?[|>][-+]?[ ]{0,2}(?:\r?\n|\\n)[ ]{1,40})?"
     rb"|,?\s{0,40}+(?:-[ ])?(?:%(q)b)?value(?:%(q)b)?[ \t]{0,4}+[:=]|,|>)"
-    rb"[ \t]{0,8}+(?:[a-z_][a-z_.|\[\] ]{0,30}=[ \t]{0,4}+)?"
+    rb"[ \t]{0,8}+(?:[a-z_&][a-z_.|\[\]&' ]{0,30}=[ \t]{0,4}+)?"
 ) % {b"q": QUOTE}
 # On a command line and in SQL a space may join: `--token ...`, `sshpass -p ...`, `PASSWORD '...'`.
 _SPACE_AS_SIGN = (
@@ -574,38 +476,7 @@ _SPACE_AS_SIGN = (
 )
 
 
-# What else may follow a name, tried at its place by other finders: a sentence, a variable set without a sign, a cell.
-_SENTENCE = rb"[ ](?:is|was|are|be|for|of|to|on|at|from|in|as|has|will|should|set|changed|reset|updated)\b"
-_SPACED = rb"[a-z0-9_]{0,40}[ \t](?:[05789][ ])?[^\s]{6}"
-_CELL = rb"[a-z]{0,6}[\"'`*\\]{0,4}[ \t]{0,60}[|]|[a-z]{0,6}[\"'\\]{0,4}(?:[,;\t\r\n]|\\[nrt]|\Z)"
-_AFTER_PASSWORD = rb"(?:[ ?'\"`)*_|,;\t\r\n\\-]|:[ \t*]|\Z)"
-_IN_PASSWORD = rb"(?:words?|wd|phrases?|codes?|wort|ord(?:et)?|e)%b|(?<=_pass)[ \t]|[ ]insert|%b" % (
-    _AFTER_PASSWORD,
-    _CELL,
-)
-_OTHER_FORMS = {
-    b"pass": _IN_PASSWORD,
-    b"pwd": _AFTER_PASSWORD,
-    b"psk": _CELL,
-    b"secret": rb"%b|%b|%b" % (_SENTENCE, _CELL, _SPACED),
-    b"token": rb"%b|%b|%b" % (_SENTENCE, _CELL, _SPACED),
-    b"key": rb"%b|(?<=[ip_-]key)(?:%b)|(?<=[_i]key)(?:%b)" % (_SENTENCE, _CELL, _SPACED),
-}
-
-
-# What is tested first, because most of these words are no name: `tests passed`, `def f(key: str)`. Then, what is tested
-# before an assignment: a key is named by the word before it.
-_ONLY_IF = {
-    b"pass": (rb"(?!(?<![_-]pass)[ ][a-hj-z0-9(]|ed|es|ing)", b""),
-    b"pwd": (b"", b""),
-    b"psk": (b"", b""),
-    b"secret": (b"", b""),
-    b"token": (b"", b""),
-    b"key": (b"", rb"(?:(?<=[a-z0-9_.?&-]key)|(?<=(?:api|ess|ret|ate)[ ]key))"),
-}
-
-
-def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
+def _assignment(word: bytes, shortest: int, only_if: bytes, before: bytes, other_forms: bytes) -> re.Pattern[bytes]:
     """Finds a word with an assignment behind it, and consumes only the word: the value may contain the next name."""
     tail = rb"(?:(?<=-%b)(?P<dash>))?(?P<tail>[a-z0-9_.\-]{0,40}+)(?:%b|\]){0,3}" % (word, QUOTE)
     value = (
@@ -616,47 +487,17 @@ def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
     # A placeholder is no name.
     return lazy_pattern(
         rb"(?s)%b(?<!\[redacted:%b)%b(?=%b%b(?:%b|%b)%b|%b)"
-        % (word, word, *_ONLY_IF[word], tail, _ASSIGNMENT_SIGN, _SPACE_AS_SIGN, value, _OTHER_FORMS[word])
+        % (word, word, only_if, before, tail, _ASSIGNMENT_SIGN, _SPACE_AS_SIGN, value, other_forms)
     )
 
 
-# What the forms above may have in another line: the block of `token: |`, and the value of `name: TOKEN, value: ...`, by
-# what every value that counts has.
-_BLOCKS_BELOW = {
-    word: lazy_pattern(
-        rb"%b[a-z0-9_.\-]{0,40}+(?:%b|\]){0,3}[ \t]{0,8}+[=:]{1,3}>?[ ]?[|>][-+]?[ ]{0,2}\r?\n" % (word, QUOTE)
-    )
-    for word in _ONLY_IF
+_ASSIGNMENTS = {
+    word.encode(): _assignment(word.encode(), shortest, *map(expanded, patterns))
+    for word, (shortest, *patterns) in RULES["names"]["words"].items()
 }
-_VALUE_LINE = lazy_pattern(
-    rb"\0\n\s{0,40}+(?:-[ ])?(?:%(q)b)?value(?:%(q)b)?[ \t]{0,4}+[:=]"
-    rb"(?=[^\n]{0,1200}?(?:[0-9!@#$%%^&*+~?]|[^a-z\s]{3}|\S{20}))" % {b"q": QUOTE}
-)
-
-# Every known name contains one of these words. The expressions are for lower-cased text, and each begins with a
-# literal, which makes it as fast as a search for that literal. Passwords and secrets are chosen by people and may be
-# short; tokens and keys are generated.
-_SHORTEST_VALUE = {b"pass": 6, b"pwd": 6, b"psk": 8, b"secret": 8, b"token": 12, b"key": 12}
-_ASSIGNMENTS = {word: _assignment_of(word, shortest) for word, shortest in _SHORTEST_VALUE.items()}
-_WORDS = (b"pass", b"pw", b"psk", b"secret", b"token", b"key")
-_LONGER_WORDS = ((b"pass", b"passw"), (b"pw", b"pwd"))
 _PLACEHOLDER = PLACEHOLDER_START.encode("ascii")
 _LONGEST_NAME = 64
 _NAME_CHARS = bytes(ord("a" if (chr(byte).isalnum() and byte < 128) or byte in b"_.-" else " ") for byte in range(256))
-
-# With these behind the word it is still the name of a secret; any other suffix (`token_type`, `key_id`, `tokens`,
-# `password_field`) makes it the name of something else.
-_NAME_SUFFIX = (
-    rb"(?:_?(?:value|val|string|str|text|plain|raw|b64|base64|prod|production|dev|staging|live|test|local|main|"
-    rb"base|default|new|old|current|primary|secondary|backup|confirm|confirmation|key|token|access_key|id_token|secret|"
-    rb"[0-9]{1,3}))*"
-)
-_KEY_PREFIXES = (
-    rb"api|access|secret|private|account|auth|encrypt|encryption|encoding|crypto|cipher|sign|signing|signature|hmac|"
-    rb"jwt|master|service|service_role|role|shared|shared_access|storage|subscription|app|application|license|client|"
-    rb"consumer|webhook|integration|admin|deploy|write|ingest|functions|server|project|data|openai|anthropic|gemini|"
-    rb"stripe|sendgrid|mailgun|maps|cloudflare|datadog|algolia|search|bot|session|cookie|salt|root|wallet|ssh|tls|ssl"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -668,57 +509,31 @@ class NamedSecretKind:
     human_chosen: bool = False
 
 
-def _named(kind: str, pattern: bytes, human_chosen: bool = False) -> NamedSecretKind:
-    return NamedSecretKind(kind, lazy_pattern(pattern), human_chosen)
-
-
-# The first match gives the kind. Names are lower case here, with `_` for `-` and `.`.
-NAMED_KINDS = (
-    _named("aws-secret-key", rb".*(?:aws_?secret|secret_?access_?key|aws_?session_?token).*"),
-    _named("azure-storage-key", rb"(?:.*_)?(?:account_?key|shared_?access_?key)"),
-    _named("password", rb".*(?:password|passwd|passwort|passphrase|passcode|pwd)" + _NAME_SUFFIX, human_chosen=True),
-    _named("password", rb"(?:.*_)?(?:db|my|ssh|smtp|ftp|mail|sql|pg|redis|user|root|admin)?_?pass", human_chosen=True),
-    _named("password", rb"(?:.*_)?psk", human_chosen=True),
-    _named("secret", rb".*secret" + _NAME_SUFFIX, human_chosen=True),
-    _named("token", rb".*token" + _NAME_SUFFIX),
-    _named("api-key", rb"(?:.*_)?(?:[a-z0-9]*(?:" + _KEY_PREFIXES + rb"))_?key" + _NAME_SUFFIX),
+NAMED_KINDS = tuple(
+    NamedSecretKind(kind, lazy_pattern(expanded(name)), is_chosen) for kind, is_chosen, name in RULES["names"]["kinds"]
 )
 _QUERY_KEY = NAMED_KINDS[-1]
-_NOT_A_SECRET = lazy_pattern(
-    rb"(?:.*_)?(?:next|page|nextpage|continuation|sync|cursor|resume|pad|eos|bos|unk|cls|sep|mask|special|stop|prev|"
-    rb"previous|last|first|start|end|max|min|num|total|is|has|no|show|hide|forgot|reset|use|require|cache|public|"
-    rb"publishable|design|idempotency|old|site|client_request|change|find|get|set|per)_?"
-    rb"(?:page_?)?(?:token|password|secret|key|pass|pwd)|old_?pwd|(?:user_)?signingkey|.*public_?key|.*keypass"
-)
+_NOT_A_SECRET = lazy_pattern(RULES["names"]["not_secret"].encode())
 # An environment variable may name any service, and holds a value, never code.
 _KEY_IN_ENVIRONMENT = lazy_pattern(rb"[A-Z][A-Z0-9_]{1,60}_KEY")
 _NO_KEY_IN_ENVIRONMENT = lazy_pattern(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX")
 
 
-NAME_LITERALS = (*_WORDS, *FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS)
-"""Without any of these in lower case a text that is ASCII has no name of a secret."""
-
-
-def words_in(folded: bytes, literals: Container[bytes]) -> list[bytes]:
-    """Those of the words of names of secrets that a text in lower case has, also `passw` and `pw`."""
-    words = [word for word in _WORDS if word in literals and word in folded]
-    return words + [longer for word, longer in _LONGER_WORDS if word in words and longer in folded]
-
-
-def names_of_secrets(folded: bytes, words: Sequence[bytes]) -> Iterator[tuple[bytes, re.Match[bytes]]]:
-    """Each word that may end the name of a secret, and what follows it. `words` are those that the text may have."""
-    for word in _ASSIGNMENTS:
-        if word not in words:
-            continue
-        for match in _ASSIGNMENTS[word].finditer(folded):
-            yield word, match
+def names_of_secrets(folded: bytes) -> Iterator[tuple[bytes, re.Match[bytes]]]:
+    """Each word that may end the name of a secret, and what follows it."""
+    for word, expression in _ASSIGNMENTS.items():
+        if word in folded:
+            for match in expression.finditer(folded):
+                yield word, match
 
 
 # Set without a sign: `set -gx NAME value` (fish), `setenv NAME value` (csh), `ENV NAME value` (Dockerfile).
-_SET_WITHOUT_SIGN = lazy_pattern(rb"(?:^|[\s;&\"'nt])(?:set[ ]+-[a-zA-Z-]{1,8}|(?:set)?env|ENV)[ \t]+\Z")
+_SET_WITHOUT_SIGN = lazy_pattern(
+    rb"(?:^|[\s;&\"'nt])(?:set[ ]+-[a-zA-Z-]{1,8}|(?:set)?env|ENV|config[ ]set|#define)[ \t]+(?:\S{1,60}[/:])?\Z"
+)
 # Tested first, because most names come after something else.
-_BEFORE_SET_NAME = (b" ", b"\t", b'"', b"\\")
-_MAY_SET = lazy_pattern(rb"set|env|ENV|enable|username|privilege|variable")
+_BEFORE_SET_NAME = (b" ", b"\t", b'"', b"\\", b":")
+_MAY_SET = lazy_pattern(rb"set|env|ENV|#define|enable|username|privilege|variable")
 _VALUE_AFTER_BLANK = lazy_pattern(
     rb"[a-z0-9_]*[ \t]{1,4}(?:\\{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\n\\]{4,256})"
     rb"|(?P<bare>[^\s\"'`|;&<>=\\-][^\s\"'`|;&<>\\]{3,256}))",
@@ -727,20 +542,25 @@ _VALUE_AFTER_BLANK = lazy_pattern(
 # `enable secret 0 ...`, `username joe password 7 ...`: the number says how the value is encoded.
 _ON_A_ROUTER = lazy_pattern(rb"(?:enable|username[ ]\S{1,24}|privilege[ ][0-9]{1,2})[ ]\Z")
 _VALUE_OF_TYPE = lazy_pattern(rb"[a-z]*[ ](?:[05789][ ])(?P<quoted>(?!))?(?P<bare>\S{4,128})")
+# `bind_pw ...` alone on its line, as in the settings of many servers.
+_VALUE_OF_SETTING = lazy_pattern(
+    rb"[A-Za-z0-9_]*[ \t]{1,8}(?P<quoted>(?!))?(?P<bare>(?=\S{0,100}[0-9])(?=\S{0,100}[A-Za-z])"
+    rb"[^\s\"'(){}=:<>]{10,128})[ \t]*(?:\r?\n|\Z)"
+)
 # In HCL the name of a variable stands before a block, and its value inside.
 _DEFAULT_IN_BLOCK = lazy_pattern(
     rb"[\w-]*%(q)b[ ]{0,4}\{[^{}\0]{0,300}?default[ ]{0,12}=[ ]{0,4}%(q)b(?P<quoted>[^\"'\n\\]{4,256})" % {b"q": QUOTE},
     re.IGNORECASE,
 )
-_OPENS_BLOCK = lazy_pattern(rb"[\w-]*%b[ ]{0,4}\{" % QUOTE)
 
 
 def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | None:
     """The value of a variable that is set by a command or a block, whose name ends at that place."""
     name_start = name_start_of(text, place.start())
-    before = text[max(0, name_start - 24) : name_start]
+    before = text[max(0, name_start - 80) : name_start]
+    begins_line, is_setting = not before.rpartition(b"\n")[2].strip(), False
     is_option = text.startswith(b"--", name_start)
-    if not is_option and (before[-1:] not in _BEFORE_SET_NAME or not _MAY_SET.search(before)):
+    if not begins_line and not is_option and (before[-1:] not in _BEFORE_SET_NAME or not _MAY_SET.search(before)):
         return None
     if is_option or _SET_WITHOUT_SIGN.search(before):
         value = _VALUE_AFTER_BLANK.match(text, place.end())
@@ -749,12 +569,17 @@ def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | Non
     elif before.rstrip(b'"\\').endswith(b"variable "):
         value = _DEFAULT_IN_BLOCK.match(text, place.end())
     else:
-        return None
+        is_setting = begins_line
+        value = _VALUE_OF_SETTING.match(text, place.end()) if begins_line else None
     end = _NAME_END.match(text, place.end())
     if value is None or end is None or not (named := kind_of(text[name_start : end.end()])):
         return None
     start, stop = value.span("quoted" if value["quoted"] is not None else "bare")
-    is_secret = _is_secret_when_quoted(named, text[start:stop]) or looks_like_password(text[start:stop])
+    secret = text[start:stop]
+    if is_setting:
+        is_secret = looks_random(secret, 10)
+    else:
+        is_secret = _is_secret_when_quoted(named, secret) or looks_like_password(secret)
     return SecretFinding(start, stop, named.kind) if is_secret else None
 
 
@@ -817,17 +642,6 @@ def name_start_of(text: bytes, at: int) -> int:
     return earliest + text[earliest:at].translate(_NAME_CHARS).rfind(b" ") + 1
 
 
-def name_starts_in(text: bytes) -> Callable[[int], int]:
-    """`name_start_of` for many places of one text."""
-    find_last = text.translate(_NAME_CHARS).rfind
-
-    def name_start_of(at: int) -> int:
-        earliest = at - _LONGEST_NAME if at > _LONGEST_NAME else 0
-        return find_last(b" ", earliest, at) + 1 or earliest
-
-    return name_start_of
-
-
 @lru_cache(maxsize=4_096)
 def kind_of(name: bytes) -> NamedSecretKind | None:
     folded = name.lower().replace(b"-", b"_").replace(b".", b"_").strip(b"_")
@@ -871,12 +685,6 @@ def _is_secret_when_bare(named: NamedSecretKind, name: bytes, value: bytes, matc
 # `define('DB_PASSWORD', '...')`, `localStorage.setItem('token', '...')`
 _SETS_VALUE = lazy_pattern(rb"(?i)\b(?:define|set\w{0,8}|put\w{0,8})\([ ]?\\{0,4}[\"']\Z")
 _MOST_WORDS = 3
-_SENTENCE_WORDS = frozenset(
-    b"""a an and are at be been can cannot changed character characters chars days digits does enter expired failed for
-    from has have in incorrect invalid is it least letters long longer match minimum missing must need needs new no not
-    of on or please required reset see set should symbols than the then this to too use uses was will with wrong
-    you your""".split()
-)
 _PHRASE_WORD = lazy_pattern(rb"[A-Za-z0-9-]+")
 
 
@@ -888,7 +696,7 @@ def _is_phrase(words: Sequence[bytes]) -> bool:
         and any(word.isdigit() or mixes_letters_and_digits(word) for word in words)
         and sum(map(len, words)) >= 12
         and not any(
-            word.lower() in _SENTENCE_WORDS or (is_technical_term(word) and not word.isdigit()) for word in words
+            word.lower() in SENTENCE_WORDS or (is_technical_term(word) and not word.isdigit()) for word in words
         )
     )
 

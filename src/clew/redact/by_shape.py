@@ -12,8 +12,7 @@ import base64
 import binascii
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from clew.lazy import lazy_pattern
@@ -120,28 +119,6 @@ def _continues(word: bytes) -> bool:
     return mixes_letters_and_digits(word) and not is_wordy(word) and b"//" not in word
 
 
-def may_go_on(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Places of lines that may begin with the rest of a key, of which the line before has the first part.
-
-    Each line of the text stands between null characters in lines of their own.
-    """
-    for start, end in candidates:
-        if text.rfind(b"\n", max(0, start - _MARKS_CHARS), start + 1) >= 0:
-            rest = _rest_of_key(text, start + 1, end)
-            if rest and _continues(rest):
-                yield start + 1
-    # Any word may go on a candidate. Where these are few, each is tried behind each.
-    firsts = {text[start + 1 : end] for start, end in candidates if _LINE_END.match(text, end)}
-    places = [match.start(1) for match in _FIRST_WORD.finditer(text) if _continues(match[1])] if firsts else []
-    rests = {word[0] for place in places if (word := _WORD.match(text, place))}
-    if len(firsts) * len(rests) > _MOST_JOINTS or _across_line_ends([(a, 0, b, 0) for a in firsts for b in rests]):
-        yield from places
-
-
-_MOST_JOINTS = 10_000
-_FIRST_WORD = lazy_pattern(rb"\0\n[ \t>|+]{0,12}(?=[A-Za-z_+/=~.-]{0,512}[0-9])([A-Za-z0-9_+/=~.-]{4,}+)(?=\s)")
-
-
 def _matches(searched: bytes) -> Iterator[tuple[int, int, SecretKind]]:
     yield from _by_start(searched)
     for literal, pattern, kind in _BY_MIDDLE:
@@ -154,11 +131,10 @@ def _by_start(searched: bytes) -> list[tuple[int, int, SecretKind]]:
     words = set(_WORD_STARTS.findall(searched))
     found: dict[int, tuple[int, int, SecretKind]] = {}
     for key in _STARTS.keys() & words.union(word[:1] for word in words):
-        group = _group(key)
-        for match in group.pattern.finditer(searched):
+        for match in _expression_of(key).finditer(searched):
             known = found.get(match.start())
             if known is None or len(key) > 1:
-                found[match.start()] = (match.start(), match.end(), group.kinds[match.lastindex or 0])
+                found[match.start()] = (match.start(), match.end(), _STARTS[key][(match.lastindex or 1) - 1][1])
     return [found[start] for start in sorted(found)]
 
 
@@ -203,30 +179,25 @@ def _as_spaces(match: re.Match[bytes]) -> bytes:
     return b" " * len(match[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _KindGroup:
-    """The kinds whose literals begin with the same two characters, as one expression; its groups are the kinds."""
-
-    pattern: re.Pattern[bytes]
-    kinds: dict[int, SecretKind]
-
-
 _WORD_STARTS = lazy_pattern(rb"(?<![A-Za-z0-9])[A-Za-z0-9][A-Za-z0-9/]?")
 _STARTS: dict[bytes, list[tuple[str, SecretKind]]] = {}
 """By how a word begins: which secrets it may be the start of."""
-for _kind in CATALOG:
-    for _start in () if _kind.before else _kind.starts:
-        _STARTS.setdefault(_start[:2].encode("ascii"), []).append((_start, _kind))
+for _start, _kind in sorted(
+    ((start, kind) for kind in CATALOG if not kind.before for start in kind.starts), key=lambda row: -len(row[0])
+):
+    _STARTS.setdefault(_start[:2].encode("ascii"), []).append((_start, _kind))
 
 
 @cache
-def _group(key: bytes) -> _KindGroup:
-    """Compiled when a word begins so: to compile all takes longer than to search most texts."""
-    kinds: dict[int, SecretKind] = {}
+def _expression_of(key: bytes) -> re.Pattern[bytes]:
+    """One expression for the secrets that begin so; its groups are the rows of `_STARTS`.
+
+    Compiled when a word begins so: to compile all takes longer than to search most texts.
+    """
     literal = re.escape(key.decode("ascii"))
-    expression = _expression(_prefix_tree(_STARTS[key]), kinds).removeprefix(literal)
+    rows = "|".join(f"{re.escape(start[len(key) :])}({kind.pattern_after(start)})" for start, kind in _STARTS[key])
     # It begins with the literal, which makes it as fast as a search for that; then it looks back.
-    return _KindGroup(re.compile(f"{literal}(?<![A-Za-z0-9]{literal}){expression}".encode("ascii")), kinds)
+    return re.compile(f"{literal}(?<![A-Za-z0-9]{literal})(?:{rows})".encode("ascii"))
 
 
 def _by_middle(start: str, kind: SecretKind) -> re.Pattern[bytes]:
@@ -239,34 +210,6 @@ def _by_middle(start: str, kind: SecretKind) -> re.Pattern[bytes]:
 _BY_MIDDLE = tuple(
     (start.encode("ascii"), _by_middle(start, kind), kind) for kind in CATALOG if kind.before for start in kind.starts
 )
-
-
-@dataclass(slots=True)
-class _PrefixNode:
-    """A node of the tree of prefixes: the prefix so far, what may follow, the kinds that start with it."""
-
-    literal: str = ""
-    children: dict[str, _PrefixNode] = field(default_factory=dict)
-    kinds: list[SecretKind] = field(default_factory=list)
-
-
-def _prefix_tree(starts: Iterable[tuple[str, SecretKind]]) -> _PrefixNode:
-    root = _PrefixNode()
-    for start, kind in starts:
-        node = root
-        for char in start:
-            node = node.children.setdefault(char, _PrefixNode(node.literal + char))
-        node.kinds.append(kind)
-    return root
-
-
-def _expression(node: _PrefixNode, kinds: dict[int, SecretKind]) -> str:
-    """The alternatives below a node: longer literals first, so that `sk-ant-` is tried before `sk-`."""
-    branches = [re.escape(char) + _expression(child, kinds) for char, child in node.children.items()]
-    for kind in node.kinds:
-        kinds[len(kinds) + 1] = kind
-        branches.append(f"({kind.pattern_after(node.literal)})")
-    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
 
 
 # -- private keys -----------------------------------------------------------------------------------------------------
@@ -363,19 +306,6 @@ def key_bodies(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[S
         done = max(done, body.end())
 
 
-def keys_over_lines(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Places of which a line may be one of a private key, in a text of lines in any order."""
-    yield from (match.start() for match in _KEY_BEGINS_IN_LINE.finditer(text))
-    for start, end in candidates:
-        if end - start < _SHORTEST_LINE:
-            continue
-        begin = _first_of_line(text, start, end)
-        if end - begin < _LONG_LINE and _BODY_BEGINS.match(text, begin, end):
-            yield begin
-
-
-_KEY_BEGINS_IN_LINE = lazy_pattern(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
-_BODY_BEGINS = lazy_pattern(rb"%b{%d}" % (_BASE64, _SHORTEST_LINE))
 _BEFORE_LINE = lazy_pattern(rb"[^A-Za-z0-9+/]*")
 
 

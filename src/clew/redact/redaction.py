@@ -7,26 +7,24 @@ secret. So the texts of many are searched at once, and only those in which somet
 
 from __future__ import annotations
 
+import binascii
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from clew.lazy import lazy_pattern
 from clew.messages import Message
-from clew.redact.by_context import CONTEXT_LITERALS, commands_over_lines, secrets_in_commands, secrets_in_context
-from clew.redact.by_name import NAME_LITERALS, named_secrets, names_over_lines, secret_under, words_in
+from clew.redact.by_context import secrets_in_commands, secrets_in_context
+from clew.redact.by_name import named_secrets, secret_under
 from clew.redact.by_shape import (
     key_bodies,
     key_candidates,
-    keys_over_lines,
-    may_go_on,
     prefixed_secrets,
     private_keys,
     wrapped_secrets,
 )
-from clew.redact.distinct_lines import ALONE, DistinctLines, SuspectLines, literals_in
 from clew.redact.values import (
     PLACEHOLDER_END,
     PLACEHOLDER_START,
@@ -36,13 +34,9 @@ from clew.redact.values import (
     in_original_text,
     not_ascii,
     outside_placeholders,
-    placeholders_in,
     with_placeholders,
     without_overlaps,
 )
-
-_KEY_BEGINS = b"-----begin "
-_LITERALS = frozenset((_KEY_BEGINS, *NAME_LITERALS, *CONTEXT_LITERALS))
 
 # Removing a secret can show another only where the two overlapped, and hardly ever twice.
 _PASSES = 4
@@ -50,91 +44,78 @@ _PASSES = 4
 
 def redact(text: str) -> RedactedText:
     """The text with every secret replaced by a placeholder that says its kind."""
-    found = _search(text, _LITERALS)
-    return RedactedText(_replaced(text, found), tuple(found)) if found else RedactedText(text, ())
+    found = _search(text)
+    return RedactedText(with_placeholders(text, found), tuple(found)) if found else RedactedText(text, ())
 
 
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
-    found = _search(text, _LITERALS)
-    return _replaced(text, found) if found else text
+    found = _search(text)
+    return with_placeholders(text, found) if found else text
 
 
-def _search(text: str, literals: Container[bytes], *, uncover: bool = True) -> list[SecretFinding]:
+def _search(text: str, *, uncover: bool = True) -> list[SecretFinding]:
     """The secrets of a text in order; `uncover`: those too that show only when others are replaced."""
-    shown = readable(text)
-    found = _scan(_searched(shown.text, literals))
-    return shown.in_original(_with_uncovered(found, shown.text) if found and uncover else found)
+    plain, hidden = readable(text)
+    found = _scan(plain)
+    if found and uncover:
+        found = _with_uncovered(found, plain)
+    return in_original_text(found, _hidden_in(text, hidden)) if found and hidden else found
 
 
 def _with_uncovered(found: list[SecretFinding], text: str) -> list[SecretFinding]:
     """The findings, with those that show only when these are replaced."""
     for _ in range(_PASSES):
-        clean = _replaced(text, found)
-        if not _may_uncover(clean, found):
-            break
-        uncovered = _scan(_searched(clean))
+        uncovered = _scan(with_placeholders(text, found))
         if not uncovered:
             break
-        starts, ends = [finding.start for finding in found], [finding.end for finding in found]
-        chars = [len(finding.placeholder) for finding in found]
-        found = without_overlaps([*found, *in_original_text(uncovered, starts, ends, chars)])
+        replaced = [(one.start, one.end, len(one.placeholder)) for one in found]
+        found = without_overlaps([*found, *in_original_text(uncovered, replaced)])
     return found
 
 
-def _may_uncover(text: str, found: Sequence[SecretFinding]) -> bool:
-    """Whether there is anything to find near the placeholders, where these are few in a long text."""
-    if len(found) * 4 * _NEAR_CHARS > len(text):
-        return True
-    for start, end in placeholders_in(text):
-        first = max(0, text.rfind("\n", 0, max(0, start - _NEAR_CHARS)), start - 4 * _NEAR_CHARS)
-        last = text.find("\n", end + _NEAR_CHARS)
-        last = min(len(text) if last < 0 else last, end + 4 * _NEAR_CHARS)
-        if _scan(_searched(text[first:last])):
-            return True
-    return False
+def _scan(text: str) -> list[SecretFinding]:
+    found = _findings(SearchedText.of(text))
+    return outside_placeholders(without_overlaps(found), text) if found else found
 
 
-_NEAR_CHARS = 300
-
-
-def _one_byte_each(text: str) -> bytes:
-    """One byte per character, so that positions are the same, and bytes are searched faster.
-
-    What is not ASCII becomes `?`, which no secret consists of.
-    """
-    return text.encode("ascii", "replace")
-
-
-def _searched(text: str, literals: Container[bytes] = _LITERALS) -> SearchedText:
-    """What is searched of a text; `literals` are those that it may have."""
-    raw = _one_byte_each(text)
-    folded = raw.lower()
-    return SearchedText(raw, folded, text, words_in(folded, literals), literals, not_ascii(text))
-
-
-def _scan(searched: SearchedText) -> list[SecretFinding]:
-    found = _findings(searched, key_candidates(searched.raw))
-    return outside_placeholders(without_overlaps(found), searched.text) if found else found
-
-
-def _findings(searched: SearchedText, candidates: Sequence[tuple[int, int]]) -> list[SecretFinding]:
-    """What every finder finds; `candidates` are its `key_candidates`."""
-    raw, literals = searched.raw, searched.literals
+def _findings(searched: SearchedText, *, is_decoded: bool = False) -> list[SecretFinding]:
+    """What every finder finds."""
+    raw = searched.raw
+    candidates = key_candidates(raw)
     return [
+        *(() if is_decoded else _encoded_secrets(raw, candidates)),
         *prefixed_secrets(raw, candidates),
         *wrapped_secrets(raw, candidates),
-        *(private_keys(raw) if _KEY_BEGINS in literals else ()),
+        *private_keys(raw),
         *key_bodies(raw, candidates),
-        *secrets_in_context(raw, searched.folded, literals),
+        *secrets_in_context(raw, searched.folded),
         *named_secrets(searched),
-        *secrets_in_commands(raw, literals),
+        *secrets_in_commands(raw),
     ]
 
 
-def _replaced(text: str, found: Sequence[SecretFinding]) -> str:
-    starts, ends = [start for start, _, _ in found], [end for _, end, _ in found]
-    return with_placeholders(text, starts, ends, [kind for _, _, kind in found])
+# Base64 of a text that can be read: there every fourth character is one of half of them, which hashes and paths hardly
+# ever keep up. What was decoded once is not decoded again.
+_BASE64 = lazy_pattern(
+    rb"(?<![A-Za-z0-9+/_=-])(?:[CI-Za-f][A-Za-z0-9+/_-]{3}){6,1024}+[A-Za-z0-9+/_-]{0,3}={0,2}(?![A-Za-z0-9+/_=-])"
+)
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+
+
+def _encoded_secrets(raw: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[SecretFinding]:
+    """The words that are base64 of a text with a secret."""
+    for start, end in candidates:
+        for word in _BASE64.finditer(raw, start, end + 2):
+            written = word[0].rstrip(b"=").translate(_URL_SAFE)
+            try:
+                decoded = binascii.a2b_base64(written + b"=" * (-len(written) % 4))
+            except binascii.Error:
+                continue
+            text = decoded.decode("latin-1")
+            is_read = decoded.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
+            if is_read and _findings(SearchedText.of(text), is_decoded=True):
+                yield SecretFinding(*word.span(), "encoded-secret")
 
 
 # -- text as it is read -----------------------------------------------------------------------------------------------
@@ -142,80 +123,52 @@ def _replaced(text: str, found: Sequence[SecretFinding]) -> str:
 _INVISIBLE = "\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff"
 _COLOUR = r"\[[0-9;:?]{0,24}[A-Za-z]"
 _ESCAPED = rf"\\(?:(?:u001[bB]|x1[bB]|033|e){_COLOUR}|u(?P<code>[0-9A-Fa-f]{{4}}))"
-# Each begins with a literal or a set of characters, which makes it as fast as a search for those.
+_ESCAPES = lazy_pattern(_ESCAPED)
+# Without one of its marks a text has none of a form. Each begins with a literal, which makes it fast.
 _FORMS = (
-    lazy_pattern(rf"\x1b(?:{_COLOUR}|\][^\x07\x1b\0]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])(?P<code>)"),
-    lazy_pattern(_ESCAPED),
-    lazy_pattern(f"[{_INVISIBLE}](?P<code>)"),
+    (lazy_pattern(rf"\x1b(?:{_COLOUR}|\][^\x07\x1b\0]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])(?P<code>)"), ("\x1b",)),
+    (_ESCAPES, ("\\",)),
+    # A text that a program puts together of two parts.
+    (
+        lazy_pattern(r"[\"'](?<=[A-Za-z0-9_-][\"']) ?\+ ?[\"'](?=[A-Za-z0-9_-])(?P<code>)"),
+        ('" + "', "' + '", '"+"', "'+'"),
+    ),
 )
-_NOT_PLAIN = lazy_pattern(f"[{_INVISIBLE}\uff10-\uff1a\uff1d\uff21-\uff3a\uff41-\uff5a]")
+_INVISIBLES = lazy_pattern(f"[{_INVISIBLE}](?P<code>)")
+_NOT_PLAIN = lazy_pattern("[\uff10-\uff1a\uff1d\uff21-\uff3a\uff41-\uff5a]")
 _WIDE = lazy_pattern("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
-# What may hide the end of a line: a title of a terminal, whose bracket may be written out.
-_HIDES_LINES = lazy_pattern(f"\x1b[{_INVISIBLE}]*[\\]\\\\]")
 _FULL_WIDTH = {0xFF01 + n: 0x21 + n for n in range(94)}
 
 
-class ReadableText:
-    """A text as a reader sees it. Where its characters were in the original is worked out when it is asked for."""
-
-    def __init__(self, text: str, original: str = "", forms: Sequence[re.Pattern[str]] = ()) -> None:
-        self.text = text
-        self._original = original
-        self._forms = forms
-        self._removed: list[tuple[int, int, int]] = []
-        """Of each hidden place: where it would be in `text`, its start in the original, and its length there."""
-        self._starts: list[int] = []
-
-    def in_original(self, found: Sequence[SecretFinding]) -> list[SecretFinding]:
-        """Findings in the text, with their places in the original."""
-        if not found or not self._forms:
-            return list(found)
-        self._locate()
-        return [SecretFinding(self._at(start), self._at(end - 1, last=True), kind) for start, end, kind in found]
-
-    def _locate(self) -> None:
-        spans = sorted(
-            (*match.span(), _decoded(match)) for form in self._forms for match in form.finditer(self._original)
-        )
-        shift = done = 0
-        for start, end, char in spans:
-            if start >= done:
-                self._removed.append((start - shift, end, len(char)))
-                shift += end - start - len(char)
-                done = end
-        self._starts = [place for place, _, _ in self._removed]
-
-    def _at(self, place: int, *, last: bool = False) -> int:
-        """The place of a character in the original; with `last` the place behind it."""
-        before = bisect_right(self._starts, place) - 1
-        if before < 0:
-            return place + last
-        start, origin, kept = self._removed[before]
-        if kept and place == start:
-            # One character stands for all that was written.
-            return origin if last else origin - _ESCAPE_CHARS
-        return origin + place - start - kept + last
-
-
-_ESCAPE_CHARS = len("\\u0000")
-
-
-def readable(text: str) -> ReadableText:
-    """The text as it is read; the same string where nothing is hidden in it."""
-    plain = text
-    forms = [form for form, mark in zip(_FORMS, ("\x1b", "\\"), strict=False) if mark in text and form.search(text)]
-    if (others := not_ascii(text)) and _NOT_PLAIN.search(others):
-        # Of the same length, so that places stay.
-        plain = text.translate(_FULL_WIDTH) if _WIDE.search(others) else text.replace("：", ":").replace("＝", "=")
-        if _FORMS[-1].search(others):
-            forms.append(_FORMS[-1])
-    if not forms:
-        return ReadableText(plain)
-    original = plain
+def readable(text: str) -> tuple[str, Sequence[re.Pattern[str]]]:
+    """The text as it is read, and the forms of what is hidden in it; the same string where nothing is."""
+    text = _of_full_width(text)
+    hidden = [form for form, marks in _FORMS if any(mark in text for mark in marks) and form.search(text)]
+    if (others := not_ascii(text)) and _INVISIBLES.search(others):
+        hidden.append(_INVISIBLES)
     # The escaped ones first: what they decode to is not looked at again.
-    for form in reversed(forms):
-        plain = form.sub(_decoded if form is _FORMS[1] else "", plain)
-    return ReadableText(plain, original, forms)
+    plain = text
+    for form in reversed(hidden):
+        plain = form.sub(_decoded if form is _ESCAPES else "", plain)
+    return plain, hidden
+
+
+def _of_full_width(text: str) -> str:
+    """The text with plain characters for those of full width: of the same length, so that places stay."""
+    others = not_ascii(text)
+    if not others or not _NOT_PLAIN.search(others):
+        return text
+    return text.translate(_FULL_WIDTH) if _WIDE.search(others) else text.replace("：", ":").replace("＝", "=")
+
+
+def _hidden_in(text: str, forms: Sequence[re.Pattern[str]]) -> Iterator[tuple[int, int, int]]:
+    """Start and end of each hidden place, and how many characters are read there."""
+    done = 0
+    text = _of_full_width(text)
+    for start, end, chars in sorted((*m.span(), len(_decoded(m))) for form in forms for m in form.finditer(text)):
+        if start >= done:
+            yield start, end, chars
+            done = end
 
 
 def _decoded(match: re.Match[str]) -> str:
@@ -239,9 +192,8 @@ _TOO_DEEP = f"{PLACEHOLDER_START}nested-too-deep{PLACEHOLDER_END}"
 _STRING = lazy_pattern(r'"(?:[^"\\]|\\.)*+"(?P<colon>\s*+:\s*+)?')
 # Many short texts are searched faster at once. More at a time would be searched as a long text is.
 _BATCH_CHARS = 100_000
-_MANY_CHARS = 1_000_000
-# A line that is distinct has to come again so often, or to look at lines takes longer than to search the texts.
-_TIMES_AGAIN = 3
+_ALONE = "\n\0\n"
+"""Between texts that are searched together: no finding goes over a null character."""
 
 
 def redact_messages(messages: Sequence[Message]) -> list[Message]:
@@ -271,68 +223,22 @@ def _suspects(messages: Sequence[Message]) -> Iterator[int]:
             yield number
         else:
             owners += [number] * len(own)
-    literals: Container[bytes] = _LITERALS
-    chars = sum(map(len, texts))
-    if chars >= _MANY_CHARS:
-        distinct = DistinctLines.of(texts)
-        if _HIDES_LINES.search(distinct.text) is None:
-            if len(distinct.text) * _TIMES_AGAIN <= chars:
-                suspect = _suspect_lines(distinct)
-                may_have = zip(owners, texts, strict=True) if suspect.any else ()
-                yield from dict.fromkeys(number for number, text in may_have if _has_some(text, suspect))
-                return
-            literals = literals_in(_one_byte_each(readable(distinct.text).text).lower(), _LITERALS)
-    yield from _found_in_batches(texts, owners, literals)
-
-
-def _found_in_batches(texts: Sequence[str], owners: Sequence[int], literals: Container[bytes]) -> Iterator[int]:
     first = chars = 0
     starts: list[int] = []
     for at, (text, owner) in enumerate(zip(texts, owners, strict=True)):
         # The texts of one message stay together.
         if chars > _BATCH_CHARS and owner != owners[at - 1]:
-            yield from _found_in(texts[first:at], owners[first:at], starts, literals)
+            yield from _found_in(texts[first:at], owners[first:at], starts)
             first, chars, starts = at, 0, []
         starts.append(chars)
-        chars += len(text) + len(ALONE)
-    yield from _found_in(texts[first:], owners[first:], starts, literals)
+        chars += len(text) + len(_ALONE)
+    yield from _found_in(texts[first:], owners[first:], starts)
 
 
-def _suspect_lines(distinct: DistinctLines) -> SuspectLines:
-    read = readable(distinct.text).text
-    raw = _one_byte_each(read)
-    folded = raw.lower()
-    literals = literals_in(folded, _LITERALS)
-    words = words_in(folded, literals)
-    searched = SearchedText(raw, folded, read, words, literals, not_ascii(read))
-    candidates = key_candidates(raw)
-    places = (
-        *(finding.start for finding in _findings(searched, candidates)),
-        *keys_over_lines(raw, candidates),
-        *names_over_lines(searched),
-        *commands_over_lines(raw, literals),
-    )
-    alone = set(distinct.at(read, places))
-    return SuspectLines(alone, alone.union(distinct.at(read, may_go_on(raw, candidates))))
-
-
-def _has_some(text: str, suspect: SuspectLines) -> bool:
-    """Whether a text has lines by which it may have a secret."""
-    lines = text.split("\n")
-    if suspect.any.isdisjoint(lines):
-        return False
-    if not suspect.alone.isdisjoint(lines):
-        return True
-    raw = _one_byte_each(readable(text).text)
-    return bool(wrapped_secrets(raw, key_candidates(raw)))
-
-
-def _found_in(
-    texts: Sequence[str], owners: Sequence[int], starts: Sequence[int], literals: Container[bytes]
-) -> Iterable[int]:
+def _found_in(texts: Sequence[str], owners: Sequence[int], starts: Sequence[int]) -> Iterable[int]:
     """The owners of the texts in which something is found; `starts` are where the texts stand when they are joined."""
     # What shows only when these are replaced is in the same texts, of which one that is cut off may take in several.
-    found = _search(ALONE.join(texts), literals, uncover=False)
+    found = _search(_ALONE.join(texts), uncover=False)
     ends = ((bisect_right(starts, one.start) - 1, bisect_right(starts, one.end - 1)) for one in found)
     return dict.fromkeys(owner for first, last in ends for owner in owners[first:last])
 
@@ -395,7 +301,7 @@ def _collect_arguments(arguments: str, texts: list[str]) -> bool:
 def redact_arguments(arguments: str) -> str:
     """The arguments of a tool call without secrets. JSON stays JSON: only strings are changed, and no other byte."""
     texts: list[str] = []
-    if not _collect_arguments(arguments, texts) and not redact(ALONE.join(texts)).found:
+    if not _collect_arguments(arguments, texts) and not redact(_ALONE.join(texts)).found:
         return arguments
     if not _is_json(arguments):
         return redact_text(arguments)

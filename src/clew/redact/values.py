@@ -9,13 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
-from operator import gt, sub
 from typing import NamedTuple
 
 from clew.lazy import lazy_pattern
+from clew.redact.catalog import RULES
 
 PLACEHOLDER_START = "[REDACTED:"
 PLACEHOLDER_END = "]"
@@ -50,48 +49,38 @@ def not_ascii(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchedText:
-    """A text as it is searched for secrets, and what was found out about it before."""
+    """A text as it is searched for secrets: as bytes, which are searched faster, one for each character."""
 
+    text: str
     raw: bytes
-    """One byte for each character of the text."""
+    """What is not ASCII is `?`, which no secret consists of."""
     folded: bytes
     """The same in lower case."""
-    text: str
-    words: Sequence[bytes]
-    """Those of the words of names of secrets that it has, or more."""
-    literals: Container[bytes]
-    """Those of the literals that it may have."""
     not_ascii: str
     """Its characters that are not ASCII, or all of it; empty where there are none."""
 
-
-def between(text: str, starts: Sequence[int], ends: Sequence[int]) -> list[str]:
-    """What is before, between and behind some stretches of a text."""
-    return [text[end:start] for end, start in zip((0, *ends), (*starts, len(text)), strict=True)]
-
-
-def with_placeholders(text: str, starts: Sequence[int], ends: Sequence[int], kinds: Sequence[str]) -> str:
-    """The text with a placeholder for each of these stretches, by their kinds."""
-    kept = between(text, starts, ends)
-    placeholders = {kind: SecretFinding(0, 0, kind).placeholder for kind in set(kinds)}
-    if len(placeholders) == 1:
-        return next(iter(placeholders.values())).join(kept)
-    pieces = [""] * (2 * len(kept) - 1)
-    pieces[::2] = kept
-    pieces[1::2] = [placeholders[kind] for kind in kinds]
-    return "".join(pieces)
+    @classmethod
+    def of(cls, text: str) -> SearchedText:
+        raw = text.encode("ascii", "replace")
+        return cls(text, raw, raw.lower(), not_ascii(text))
 
 
-def without_overlaps(found: list[SecretFinding]) -> list[SecretFinding]:
+def with_placeholders(text: str, found: Iterable[SecretFinding]) -> str:
+    """The text with a placeholder for each finding; they are in order."""
+    pieces: list[str] = []
+    done = 0
+    for finding in found:
+        pieces += (text[done : finding.start], finding.placeholder)
+        done = finding.end
+    return "".join((*pieces, text[done:]))
+
+
+def without_overlaps(found: Iterable[SecretFinding]) -> list[SecretFinding]:
     """Findings in order; those that overlap become one, with the kind of the first.
 
     The more precise searches run first, so at the same position the more precise kind counts.
     """
-    separate = sorted(found)
-    starts = [start for start, _, _ in separate]
-    if not any(map(gt, [end for _, end, _ in separate], starts[1:])):
-        return separate
-    separate = []
+    separate: list[SecretFinding] = []
     for finding in sorted(found, key=lambda f: (f.start, -f.end)):
         last = separate[-1] if separate else None
         if last is None or finding.start >= last.end:
@@ -103,49 +92,44 @@ def without_overlaps(found: list[SecretFinding]) -> list[SecretFinding]:
 
 def outside_placeholders(found: list[SecretFinding], text: str) -> list[SecretFinding]:
     """A placeholder is never redacted, in whole or in part."""
-    spans = placeholders_in(text)
-    if not spans:
-        return found
+    spans = [match.span() for match in _PLACEHOLDER.finditer(text)]
     starts = [start for start, _ in spans]
 
     def is_outside(finding: SecretFinding) -> bool:
         before = bisect_right(starts, finding.end - 1) - 1
         return before < 0 or spans[before][1] <= finding.start
 
-    return [finding for finding in found if is_outside(finding)]
+    return list(filter(is_outside, found))
 
 
-def placeholders_in(text: str) -> list[tuple[int, int]]:
-    """Start and end of each placeholder."""
-    spans = []
-    start = text.find(PLACEHOLDER_START)
-    while start >= 0:
-        end = text.find(PLACEHOLDER_END, start, start + 64) + 1
-        # One that is not closed does not go on in another text that is searched together with this.
-        if not end or text.find("\0", start, end) >= 0:
-            end = start + len(PLACEHOLDER_START)
-        spans.append((start, end))
-        start = text.find(PLACEHOLDER_START, end)
-    return spans
+# One that is not closed does not go on in another text that is searched together with this.
+_PLACEHOLDER = lazy_pattern(r"\[REDACTED:(?:[^]\0]{0,53}\])?")
 
 
-def in_original_text(
-    found: Iterable[SecretFinding], starts: Sequence[int], ends: Sequence[int], chars: Sequence[int]
-) -> list[SecretFinding]:
+def in_original_text(found: Iterable[SecretFinding], replaced: Iterable[tuple[int, int, int]]) -> list[SecretFinding]:
     """Findings in a text with their places in the one it was made from.
 
-    `starts` and `ends` are those of what was replaced there, and `chars` is how many characters stand for each.
+    `replaced`: start and end of what was replaced there, in order, and how many characters stand for it here.
     """
-    # Of what was replaced there may be one every dozen bytes.
-    shifts = list(accumulate(map(sub, map(sub, ends, starts), chars), initial=0))
-    ends_here = [0, *map(sub, ends, shifts[1:])]
+    starts: list[int] = []
+    rows: list[tuple[int, int, int]] = []
+    shift = 0
+    for start, end, chars in replaced:
+        starts.append(start - shift)
+        rows.append((start, end, start - shift + chars))
+        shift += end - start - chars
 
-    def in_original(finding: SecretFinding) -> SecretFinding:
-        first = shifts[bisect_right(ends_here, finding.start) - 1]
-        last = shifts[bisect_right(ends_here, finding.end - 1) - 1]
-        return SecretFinding(finding.start + first, finding.end + last, finding.kind)
+    def at(place: int, last: int) -> int:
+        """Where a character was; with `last` the place behind it."""
+        number = bisect_right(starts, place) - 1
+        if number < 0:
+            return place + last
+        start, end, end_here = rows[number]
+        if place < end_here:
+            return end if last else start
+        return end + place - end_here + last
 
-    return [in_original(finding) for finding in found]
+    return [SecretFinding(at(one.start, 0), at(one.end - 1, 1), one.kind) for one in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,19 +149,14 @@ _REFERENCE_SYNTAX = lazy_pattern(
     rb"(?:os|process|env|secrets|config|settings|self|this|vars|params|args|options|props|req|request|import)\."
 )
 
-_PLACEHOLDER_WORDS = frozenset(
-    b"""password passwd pass passphrase pwd secret token key apikey value string str text bytes bool boolean int
-    integer number float none null nil undefined true false yes no on off empty required optional invalid missing
-    default unknown hidden masked redacted removed example sample dummy changeme changeit replaceme placeholder foobar
-    username user admin root guest test testing postgres mysql redis mongo disabled enabled any never object
-    secretstr sensitive encrypted plaintext incorrect expired generated notset unset mypassword mysecret mytoken
-    """.split()
-)
+_PLACEHOLDER_WORDS = frozenset(RULES["words"]["placeholders"].encode().split())
 # For text in lower case.
 _MENTIONS_PLACEHOLDER = lazy_pattern(
     rb"your|change[-_]?me|change[-_]?this|replace|placeholder|dummy|insert|redacted|masked|"
     rb"[-_](?:here|goes)(?:[-_]|$)|^(?:example|sample|todo|fixme|enter|some|the|fake|mock|test|dev|my)[-_]"
 )
+
+SENTENCE_WORDS = frozenset(RULES["words"]["of_sentences"].encode().split())
 
 # Words, perhaps numbered, joined by the marks that join words in identifiers, paths and keys.
 _PIECE = rb"(?:[A-Za-z]{1,24}[0-9]{0,4}|[0-9]{1,4})"

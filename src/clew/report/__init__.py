@@ -15,9 +15,10 @@ from clew.report.compaction_report import (
     merged_handoff_tokens,
     previewed_outcomes,
     redacted_report,
+    request_parts,
     summary_tokens,
 )
-from clew.report.page import report_page, shown_text
+from clew.report.page import page_style, report_page, shown_text, style_hash
 from clew.report.retention import FoldedFact, LostString, Retention, measure_retention
 
 __all__ = [
@@ -34,9 +35,12 @@ __all__ = [
     "group_by_region",
     "measure_retention",
     "merged_handoff_tokens",
+    "page_style",
     "previewed_outcomes",
     "redacted_report",
     "report_page",
+    "request_parts",
     "shown_text",
+    "style_hash",
     "summary_tokens",
 ]

@@ -126,7 +126,7 @@ class CompactionReport:
 
     @property
     def handoff_tokens(self) -> int:
-        """What stands for the folded messages: a handoff, or a map."""
+        """What replaces the folded messages: a handoff, or a map."""
         return sum(part.tokens for part in self.parts_after if part.name in ("handoff", "map"))
 
     @property
@@ -146,7 +146,7 @@ class CompactionReport:
 
     @property
     def shown_nodes(self) -> list[Node]:
-        """Those that stand in the request, oldest first."""
+        """Those that are in the request, oldest first."""
         nodes = self.nodes
         return [nodes[id] for id in self.result.compaction.shown_nodes or () if id in nodes]
 
@@ -188,8 +188,8 @@ def build_report(
         origin=origin,
         model=model,
         outcomes=outcomes,
-        parts_before=_parts(outcomes, tools, ("handoff", earlier), [each.tokens for each in outcomes]),
-        parts_after=_parts(outcomes, tools, (told, max(0, handoff)), [each.tokens_after for each in outcomes]),
+        parts_before=request_parts(outcomes, tools, ("handoff", earlier), [each.tokens for each in outcomes]),
+        parts_after=request_parts(outcomes, tools, (told, max(0, handoff)), [each.tokens_after for each in outcomes]),
         result=result,
         cost=_request_cost(model, result.tokens_before, result.tokens_after),
         by_other_engine=not is_previewed,
@@ -348,15 +348,16 @@ def _tool_names(messages: Sequence[Message]) -> list[str]:
     return names
 
 
-def _parts(
+def request_parts(
     outcomes: Sequence[MessageOutcome], tools: int, handoff: tuple[str, int], sizes: Sequence[int]
 ) -> tuple[RequestPart, ...]:
+    """The parts of a request with these messages; `handoff` is what replaces the folded ones, and its tokens."""
     totals = {"system": 0, "tools": tools, "head": 0, handoff[0]: handoff[1], "folded": 0, "kept": 0, "tail": 0}
     for outcome, size in zip(outcomes, sizes, strict=True):
         is_system = outcome.region is CompactionRegion.HEAD and outcome.role in ("system", "developer")
         name = "system" if is_system else str(outcome.region)
         totals[name] = totals.get(name, 0) + size
-    return tuple(RequestPart(name, tokens) for name, tokens in totals.items() if tokens)
+    return tuple(RequestPart(name, tokens) for name, tokens in totals.items() if tokens > 0)
 
 
 def _request_cost(model: str | None, before: int, after: int) -> RequestCost | None:

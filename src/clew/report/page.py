@@ -11,20 +11,28 @@ import heapq
 import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from clew import __version__
-from clew.engines import Fate
-from clew.handoff import Handoff, references_in
+from clew.engines import Fate, Node
+from clew.handoff import (
+    COMPLETED,
+    Entry,
+    Handoff,
+    ListStyle,
+    Span,
+    list_style,
+    read_line,
+    references_in,
+)
 from clew.messages import Message, ToolCall, arguments_of_call, calls_of, images_of, name_of_call, reasoning_of, text_of
 from clew.report.compaction_report import CompactionReport, MessageOutcome, RequestPart
-from clew.report.handoff import handoff_html
-from clew.report.map_section import map_section
 from clew.report.retention import FACT_KINDS, LostString, Retention, measure_retention
 
 if TYPE_CHECKING:
@@ -64,6 +72,14 @@ _MAX_LETTERED_CELLS: Final = 700
 _WIDE_ENOUGH_FOR_A_NAME: Final = 0.08
 # A browser that meets these inside a script element may end it early.
 _UNSAFE_IN_SCRIPT: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+_LONG_LINE_CHARS: Final = 420
+_SHOWN_OF_LONG_CHARS: Final = 300
+_UNVERIFIED_HTML: Final = '<mark title="the messages do not show this">unverified</mark>'
+_LIST_TAGS: Final[dict[ListStyle, str]] = {"numbers": "ol", "bullets": "ul", "plain": "div"}
+MAX_MAP_CHARS: Final = 600_000
+"""Of all nodes together, so that the map of 20,000 messages stays small."""
+MIN_NODE_CHARS: Final = 400
+_ABOUT_CHARS: Final = 160
 
 
 def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
@@ -87,9 +103,9 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
         version=__version__,
         is_redacted=is_redacted,
         style=style,
-        style_hash=_hash(style),
+        style_hash=style_hash(style),
         script=script,
-        script_hash=_hash(script),
+        script_hash=style_hash(script),
         bars=bars,
         keys=_bar_keys(report),
         roles=_by_role(report),
@@ -127,12 +143,18 @@ def _opening(outcome: MessageOutcome) -> str:
     return " ".join(shown_text(outcome.message)[: 4 * _OPENING_CHARS].split())[:_OPENING_CHARS]
 
 
+def page_style() -> str:
+    """The style sheet that pages share."""
+    return _template_text("page.css")
+
+
 def _template_text(name: str) -> str:
     """A style sheet or script as it is: it is no template, and its hash is that of its every character."""
     return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def style_hash(text: str) -> str:
+    """The hash by which a page's policy allows a style sheet or a script."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
@@ -314,3 +336,200 @@ def _rows(
 
 def _numbered(words: Sequence[str]) -> dict[str, int]:
     return {word: index for index, word in enumerate(dict.fromkeys(words))}
+
+
+# -- the handoff as HTML -----------------------------------------------------------------------------------------------
+
+
+def handoff_html(handoff: Handoff, known: Container[int]) -> str:
+    """The sections of a handoff; a reference is a link where its number is `known`, a message of the conversation."""
+    return "\n".join(_handoff_section(heading, entries, known) for heading, entries in handoff.ordered_sections())
+
+
+def _handoff_section(heading: str, entries: Sequence[Entry], known: Container[int]) -> str:
+    title = f"<h3>{escape(heading, quote=False)}</h3>\n" if heading else ""
+    style = list_style(heading)
+    tag, item = _LIST_TAGS[style], "div" if style == "plain" else "li"
+    listed = "\n".join(f"<{item}>{''.join(_entry_lines(entry, known))}</{item}>" for entry in entries)
+    return f"{title}<{tag}>\n{listed}\n</{tag}>"
+
+
+def _entry_lines(entry: Entry, known: Container[int]) -> Iterator[str]:
+    yield _line(entry, "line", known)
+    for line in entry.lines:
+        yield _line(line, "line sub", known)
+
+
+def _line(entry: Entry, classes: str, known: Container[int]) -> str:
+    """A line with its verb and its source; of a very long one the beginning, and the rest to open."""
+    line = read_line(entry)
+    classes = f"{classes} quote" if line.is_quote else classes
+    verb = f'<span class="verb">{line.verb}</span> ' if line.verb else ""
+    source = f' <span class="source">{_spans(line.source, known)}</span>' if line.source else ""
+    shown, rest = _split_long(line.spans)
+    if not rest:
+        return f'<div class="{classes}">{verb}{_spans(shown, known)}{source}</div>'
+    left_out = sum(len(span.text) for span in rest)
+    more = f'<span class="more">… {left_out:,} more chars</span>'
+    summary = f"<summary>{verb}{_spans(shown, known)} {more}{source}</summary>"
+    return f'<details class="{classes}">{summary}{_spans(rest, known)}</details>'
+
+
+def _split_long(spans: Sequence[Span]) -> tuple[list[Span], list[Span]]:
+    """The beginning of a line that is too long to be shown whole, cut at a word, and the rest; else the whole line."""
+    if sum(len(span.text) for span in spans) <= _LONG_LINE_CHARS:
+        return list(spans), []
+    left = _SHOWN_OF_LONG_CHARS
+    for at, span in enumerate(spans):
+        if len(span.text) > left:
+            # Only plain text is cut; code and references stay whole.
+            cut = span.text.rfind(" ", 0, left) if span.style == "text" and span.number is None else -1
+            cut = left if cut < 0 and not at else max(cut, 0)
+            first, second = Span(span.text[:cut], span.style), Span(span.text[cut:], span.style)
+            return [*spans[:at], *([first] if cut else [])], [second if cut else span, *spans[at + 1 :]]
+        left -= len(span.text)
+    return list(spans), []
+
+
+def _spans(spans: Iterable[Span], known: Container[int]) -> str:
+    return "".join(_span(span, known) for span in spans)
+
+
+def _span(span: Span, known: Container[int]) -> str:
+    text = escape(span.text, quote=False)
+    match span.style:
+        case "code":
+            return f"<code>{text}</code>"
+        case "strong":
+            return f"<strong>{text}</strong>"
+        case "unverified":
+            return _UNVERIFIED_HTML
+        case _:
+            is_link = span.number is not None and span.number in known
+            return f'<a class="ref" href="#m{span.number}">{text}</a>' if is_link else text
+
+
+# -- the map -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNode:
+    """A node as the page shows it."""
+
+    number: int
+    node: Node
+    is_shown: bool
+    """Whether it is in the request; otherwise another one replaces it."""
+    about: str
+    """Its first line."""
+    html: str
+    left_out: int
+    children: tuple[DrawnNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DepthCell:
+    """A place in the row of a depth: a node, or messages that no node of this depth covers."""
+
+    name: str
+    messages: int
+    drawn: DrawnNode | None
+
+
+@dataclass(frozen=True, slots=True)
+class MapSection:
+    """The map of a report, drawn."""
+
+    parts: tuple[DrawnNode, ...]
+    """Those that are in the request, oldest first."""
+    depths: tuple[tuple[int, tuple[DepthCell, ...]], ...]
+    """The rows, the deepest first."""
+
+    @property
+    def count(self) -> int:
+        return sum(1 for _ in _walk(self.parts))
+
+    @property
+    def tokens(self) -> int:
+        return sum(drawn.node.tokens for drawn in self.parts)
+
+    @property
+    def covered_tokens(self) -> int:
+        return sum(drawn.node.covered_tokens for drawn in self.parts)
+
+    @property
+    def writers(self) -> str:
+        return ", ".join(dict.fromkeys(drawn.node.written_by for drawn in _walk(self.parts)))
+
+    @property
+    def provisional(self) -> int:
+        return sum(not drawn.node.is_final for drawn in _walk(self.parts))
+
+    @property
+    def style(self) -> str:
+        """The widths, as rules: the policy of the page allows no styles of elements."""
+        cells = (cell for _, row in self.depths for cell in row)
+        return "".join(f"#{cell.name}{{flex-grow:{cell.messages}}}" for cell in cells)
+
+
+def map_section(report: CompactionReport) -> MapSection | None:
+    """The map of a report; None where there is none."""
+    if not report.has_map:
+        return None
+    known = {outcome.number for outcome in report.outcomes if outcome.number is not None}
+    parts = tuple(_Drawing(report.nodes, known).draw(report.shown_nodes, is_shown=True))
+    return MapSection(parts, tuple(_depths(parts)))
+
+
+class _Drawing:
+    """Draws nodes with those below them, each with a number of its own."""
+
+    def __init__(self, nodes: Mapping[str, Node], known: Container[int]) -> None:
+        self._nodes = nodes
+        self._known = known
+        self._drawn = 0
+        is_small = sum(len(node.text) for node in nodes.values()) <= MAX_MAP_CHARS
+        self._most = MAX_MAP_CHARS if is_small else max(MIN_NODE_CHARS, MAX_MAP_CHARS // len(nodes))
+
+    def draw(self, nodes: Sequence[Node], *, is_shown: bool) -> Iterator[DrawnNode]:
+        for node in nodes:
+            number, self._drawn = self._drawn, self._drawn + 1
+            text = node.text[: self._most]
+            below = [self._nodes[id] for id in node.children if id in self._nodes]
+            yield DrawnNode(
+                number,
+                node,
+                is_shown,
+                _about(handoff := Handoff.of_text(text)),
+                handoff_html(handoff, self._known),
+                len(node.text) - len(text),
+                tuple(self.draw(below, is_shown=False)),
+            )
+
+
+def _about(handoff: Handoff) -> str:
+    # Requests differ from node to node more than rules do.
+    first = next(iter((*handoff.entries(COMPLETED), *handoff.all_entries())), None)
+    return "" if first is None else first.render()[:_ABOUT_CHARS]
+
+
+def _walk(parts: Sequence[DrawnNode]) -> Iterator[DrawnNode]:
+    for drawn in parts:
+        yield drawn
+        yield from _walk(drawn.children)
+
+
+def _depths(parts: Sequence[DrawnNode]) -> Iterator[tuple[int, tuple[DepthCell, ...]]]:
+    first, last = parts[0].node.first, parts[-1].node.last
+    every = list(_walk(parts))
+    for depth in sorted({drawn.node.depth for drawn in every}, reverse=True):
+        row: list[DepthCell] = []
+        reached = first
+        for drawn in sorted((each for each in every if each.node.depth == depth), key=lambda each: each.node.first):
+            if drawn.node.first > reached:
+                row.append(DepthCell(f"gap-{depth}-{reached}", drawn.node.first - reached, None))
+            row.append(DepthCell(f"at-{drawn.number}", drawn.node.last - drawn.node.first, drawn))
+            reached = drawn.node.last
+        if reached < last:
+            row.append(DepthCell(f"gap-{depth}-{reached}", last - reached, None))
+        yield depth, tuple(row)

@@ -27,6 +27,7 @@ from clew.errors import (
 )
 from clew.store.base import (
     COMPRESSION,
+    RECALLS,
     AppendResult,
     CommittedCompaction,
     CompactionEntry,
@@ -47,7 +48,8 @@ from clew.store.base import (
 from clew.store.calls import AUXILIARY, CLIENT_STATE, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
 from clew.store.database import Clock, Database, wall_clock
 from clew.store.export import export_in_shape, history_rows, system_message
-from clew.store.keys import AccessKey, KeyHandoffs, KeyMode, NewKey
+from clew.store.files import FileModeProblem, back_up_database, check_file_modes, list_backups, make_private
+from clew.store.keys import AccessKey, CallBucket, KeyHandoffs, KeyMode, KeyRecall, KeyStore, NewKey, TakenCalls
 from clew.store.maintenance import HealthProblem
 from clew.store.nodes import LEFT_OUT, NewNode, NodePublication, StoredNode
 from clew.store.overview import (
@@ -60,7 +62,7 @@ from clew.store.overview import (
     ViewOutline,
 )
 from clew.store.quarantine import QuarantinedRow
-from clew.store.rows import HashChain
+from clew.store.rows import chains_of
 from clew.store.search.base import (
     DocKind,
     SearchCoverage,
@@ -71,10 +73,11 @@ from clew.store.search.base import (
     Snippet,
     SnippetSizes,
 )
-from clew.store.search.encoder import installed_embedder
+from clew.store.search.parts import parts_around
 from clew.store.search.ranking import excerpts_around
-from clew.store.search.vectors import Embedder
+from clew.store.search.vectors import Embedder, installed_embedder
 from clew.store.search.words import call_text
+from clew.store.session_names import NO_LIMIT, find_session, sessions_by_id, short_ids
 from clew.store.sessions import NewSession
 from clew.store.sqlite import MEMORY, Flush, OnStatement, open_sqlite
 from clew.store.state import NewOutput
@@ -121,8 +124,11 @@ __all__ = [
     "CLIENT_STATE",
     "COMPRESSION",
     "LEFT_OUT",
+    "NO_LIMIT",
+    "RECALLS",
     "AccessKey",
     "AppendResult",
+    "CallBucket",
     "CallFilter",
     "CallSource",
     "CommittedCompaction",
@@ -138,13 +144,15 @@ __all__ = [
     "DocKind",
     "Embedder",
     "EngineRecord",
+    "FileModeProblem",
     "Grouping",
-    "HashChain",
     "HealthProblem",
     "InUse",
     "IndexDamaged",
     "KeyHandoffs",
     "KeyMode",
+    "KeyRecall",
+    "KeyStore",
     "LearntWindow",
     "Lease",
     "LeaseLost",
@@ -177,6 +185,7 @@ __all__ = [
     "StoredNode",
     "StoredOutput",
     "SyncResult",
+    "TakenCalls",
     "UnknownKey",
     "UnknownSession",
     "UsageTotal",
@@ -184,11 +193,20 @@ __all__ = [
     "ViewItem",
     "ViewOutline",
     "WrittenMessage",
+    "back_up_database",
     "call_text",
+    "chains_of",
+    "check_file_modes",
     "excerpts_around",
     "export_in_shape",
+    "find_session",
     "history_rows",
     "installed_embedder",
+    "list_backups",
+    "make_private",
     "open_store",
+    "parts_around",
+    "sessions_by_id",
+    "short_ids",
     "system_message",
 ]

@@ -53,6 +53,8 @@ class NewMessage:
     items: Sequence[Any] = ()
     part: int = 0
     """The index of this message among those that came from the items."""
+    digest: bytes | None = None
+    """Of the message, where it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +249,10 @@ class StoredOutput:
     at: datetime
 
 
+RECALLS = "recall"
+"""The name under which a gateway keeps what a model recalled; `asked` of each record says by which calls."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineRecord:
     """Something that a context engine keeps with a conversation, such as a node of its own summary tree."""
@@ -266,7 +272,7 @@ def check_view_items(entry: CompactionEntry, next_seq: int) -> None:
     for rows in sorted(entry.kept, key=lambda rows: rows.start):
         if rows.start < reached or rows.stop <= rows.start or rows.stop > entry.until:
             raise InvalidArgument(
-                f"rows {rows.start} to {rows.stop} are empty, seen twice, or not below {entry.until}; "
-                "build the entry with CompactionEntry.of(view, messages)"
+                f"rows {rows.start} to {rows.stop} are empty, seen twice, or not below {entry.until}",
+                remedy="build the entry with CompactionEntry.of(view, messages)",
             )
         reached = rows.stop

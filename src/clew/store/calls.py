@@ -167,7 +167,7 @@ def totals(by: Sequence[Grouping], which: CallFilter) -> Steps[list[UsageTotal]]
     """Calls added up per group, in the order of the groups."""
     unknown = [name for name in by if name not in _GROUPS]
     if unknown:
-        raise InvalidArgument(f"usage cannot be grouped by {unknown[0]!r}; use {', '.join(_GROUPS)}")
+        raise InvalidArgument(f"usage cannot be grouped by {unknown[0]!r}", remedy=f"use {', '.join(_GROUPS)}")
     groups = [_GROUPS[name] for name in by]
     where, params = _where(which)
     grouping = f" GROUP BY {', '.join(groups)} ORDER BY {', '.join(groups)}" if groups else ""

@@ -36,7 +36,7 @@ from clew.store.database import (
     json_text,
     read_json,
 )
-from clew.store.history import base_in_effect, end_of, rows_between, segments_of
+from clew.store.history import base_in_effect, end_of, rows_between, segments_of, undo_entry
 from clew.store.nodes import NodePublication, inherit, publish
 from clew.store.rows import (
     body_of,
@@ -96,11 +96,6 @@ def load_view(name: str, owner: str | None = None, keep_damaged: bool = False) -
     return (yield from _view_of(found, base, stop, keep_damaged))
 
 
-def base_of(name: str, owner: str | None = None) -> Steps[int | None]:
-    """The id of the compaction in effect in a session's conversation."""
-    return (yield from base_in_effect((yield from sessions.find(name, owner))))
-
-
 def commit(request: CompactionCommit, now: int) -> Steps[Session]:
     """End a session with a compaction and open its continuation, which is returned.
 
@@ -130,16 +125,7 @@ def undo(name: str, owner: str | None, now: int) -> Steps[CommittedCompaction | 
     if base is None:
         return None
     undone = yield from compaction_at(base)
-    yield from execute(
-        "INSERT INTO entries (conversation, session, kind, base, previous, until, at)"
-        " VALUES (?, ?, 'undo', ?, ?, ?, ?)",
-        found.conversation,
-        found.id,
-        undone.previous,
-        base,
-        undone.entry.until,
-        now,
-    )
+    yield from undo_entry(found, base, undone.previous, undone.entry.until, now)
     return undone
 
 
@@ -381,7 +367,7 @@ def require_lease(lease: Lease, now: int) -> Steps[None]:
     )
     if row is None:
         raise LeaseLost(
-            f"the lease of {lease.holder!r} on conversation {lease.conversation} ran out after {lease.seconds:g} s; "
-            "load the view again, or take the lease for longer"
+            f"the lease of {lease.holder!r} on conversation {lease.conversation} ran out after {lease.seconds:g} s",
+            remedy="load the view again, or take the lease for longer",
         )
     yield from execute("UPDATE leases SET expires = 0, holder = '' WHERE conversation = ?", lease.conversation)

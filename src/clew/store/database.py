@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from clew.errors import DamagedRow, DatabaseDamaged, InvalidArgument
 from clew.store.search.base import Candidates, IndexQuery, SearchDocument
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Row: TypeAlias = tuple[Any, ...]
 Clock: TypeAlias = Callable[[], float]
 """Seconds since 1970, as `time.time` gives them. Times are stored as whole microseconds since then, UTC."""
@@ -103,14 +105,6 @@ class WordIndex(Protocol):
     def look_up(self, query: IndexQuery) -> Steps[Candidates]:
         """The newest documents that match."""
 
-    def look_up_few(self, query: IndexQuery) -> Steps[tuple[int, ...] | None]:
-        """All documents that match, newest first, those that the filters leave out included; None where it is not
-        known for sure, and cheaply, that they are but a few."""
-
-    def look_up_beginning(self, beginning: str) -> Steps[tuple[int, ...] | None]:
-        """All documents with words that begin so, newest first; None where it is not known for sure, and cheaply,
-        that they are but a few."""
-
     def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
         """Those of some words that may be in a document; the others are in none."""
 
@@ -153,10 +147,6 @@ class Database(Protocol):
     async def read_in_turns(self, turns: Turns[T]) -> T:
         """Run operations that change nothing of the database, with no other operation of this store in between."""
 
-    async def read_briefly(self, operation: Callable[[], Steps[T | None]]) -> T | None:
-        """The result of an operation that changes nothing and reads a few rows, where it can be had at once; None where
-        it cannot, and `read` has to be asked."""
-
     async def change_mark(self) -> str:
         """A text that is another one after anything was written, by whichever process."""
 
@@ -173,6 +163,41 @@ class Database(Protocol):
         """Replace the tables of the search index by empty ones, whatever is wrong with their pages."""
 
     async def close(self) -> None: ...
+
+
+class Operations:
+    """A group of operations on a database: a method is written as steps, and `reads` or `writes` runs them."""
+
+    def __init__(self, database: Database, clock: Clock = wall_clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def _now(self) -> int:
+        return micros_of(self._clock())
+
+
+Group = TypeVar("Group", bound=Operations)
+Method: TypeAlias = Callable[Concatenate[Group, P], Coroutine[Any, Any, T]]
+
+
+def reads(steps: Callable[Concatenate[Group, P], Steps[T]]) -> Method[Group, P, T]:
+    """Run the steps of a method, which change nothing, in one transaction."""
+
+    @wraps(steps)
+    async def method(self: Group, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._database.read(lambda: steps(self, *args, **kwargs))
+
+    return method
+
+
+def writes(steps: Callable[Concatenate[Group, P], Steps[T]]) -> Method[Group, P, T]:
+    """Run the steps of a method in one transaction, which is durable when the method returns."""
+
+    @wraps(steps)
+    async def method(self: Group, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._database.write(lambda: steps(self, *args, **kwargs))
+
+    return method
 
 
 def json_text(value: Any) -> str:
@@ -255,13 +280,13 @@ def is_storable(text: str) -> bool:
 def checked_text(text: str, what: str) -> str:
     """A text for a text column; refuses one with characters that it cannot hold. `what` names it in the error."""
     if not isinstance(text, str):
-        raise InvalidArgument(f"the {what} is {text!r:.80}, which is no text; pass a text")
+        raise InvalidArgument(f"the {what} is {text!r:.80}, which is no text", remedy="pass a text")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidArgument(f"the {what} holds half a character (lone surrogate); clean it first") from error
+        raise InvalidArgument(f"the {what} holds half a character (lone surrogate)", remedy="clean it first") from error
     if "\x00" in text:
-        raise InvalidArgument(f"the {what} holds a NUL character; remove it first")
+        raise InvalidArgument(f"the {what} holds a NUL character", remedy="remove it first")
     return text
 
 

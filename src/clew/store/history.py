@@ -109,7 +109,9 @@ def calls_in_order(count: int, last: ModelCall | None, calls: Mapping[int, Model
     """Calls with the indexes of the messages they brought, in order; `last` brought the last of `count` messages."""
     for at in calls:
         if not 0 <= at < count:
-            raise InvalidArgument(f"a call cannot have brought message {at} of {count}; count the messages from 0")
+            raise InvalidArgument(
+                f"a call cannot have brought message {at} of {count}", remedy="count the messages from 0"
+            )
     return [*sorted(calls.items(), key=lambda it: it[0]), *([] if last is None else [(count - 1, last)])]
 
 
@@ -139,7 +141,7 @@ def add_rows(
     if not new_messages:
         return 0
     messages = [new.message for new in new_messages]
-    chains = chains_after(position.chain, messages)
+    chains = chains_after(position.chain, new_messages)
     names = {**tool_names(messages), **(remembered or {})}
     if has_unnamed_results(messages, names):
         names = (yield from _names_before(position.key.conversation)) | names
@@ -239,7 +241,9 @@ def branch(name: str, at: int | None, new_name: str | None, owner: str | None, n
     next_seq, _ = yield from end_of(found)
     fork = next_seq if at is None else at
     if not 0 <= fork <= next_seq:
-        raise InvalidArgument(f"session {name!r} has {next_seq} messages; branch at 0 to {next_seq}, not {fork}")
+        raise InvalidArgument(
+            f"session {name!r} has {next_seq} messages", remedy=f"branch at 0 to {next_seq}, not {fork}"
+        )
     return (yield from fork_at(found, fork, new_name, now))
 
 
@@ -279,6 +283,20 @@ def base_in_effect(found: SessionRow, upto_session: int | None = None) -> Steps[
     return found.first_base if last is None else last[0]
 
 
+def undo_entry(found: SessionRow, base: int, previous: int | None, until: int, now: int) -> Steps[None]:
+    """Take the compaction in effect, `base`, out of effect: the one before it is in effect again."""
+    yield from execute(
+        "INSERT INTO entries (conversation, session, kind, base, previous, until, at)"
+        " VALUES (?, ?, 'undo', ?, ?, ?, ?)",
+        found.conversation,
+        found.id,
+        previous,
+        base,
+        until,
+        now,
+    )
+
+
 def base_below(found: SessionRow, seq: int) -> Steps[int | None]:
     """The id of the newest compaction in effect that was made from messages below a number only."""
     base = yield from base_in_effect(found)
@@ -306,7 +324,7 @@ def _repeated_append(position: AppendPosition, new_messages: Sequence[NewMessage
     if after >= 0 and after + len(new_messages) <= next_seq and new_messages:
         found = yield from sessions.find(position.session)
         before = yield from chain_before(found, after)
-        wanted = chains_after(before, [new.message for new in new_messages])[-1]
+        wanted = chains_after(before, new_messages)[-1]
         if wanted == (yield from chain_before(found, after + len(new_messages))):
             return AppendResult(position.session, after, after + len(new_messages), 0)
     raise StaleHistory(position.session, after, next_seq)

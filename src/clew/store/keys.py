@@ -1,4 +1,4 @@
-"""Keys of a gateway's callers: whose they are, what they may spend, and what is spent. As steps, and as methods.
+"""Keys of a gateway's callers: whose they are, what they may spend and send, and what is spent.
 
 A key itself is never stored, only its SHA-256 hash; amounts are millionths of a dollar.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import blake2b
 from typing import Literal, TypeAlias, get_args
 
 from clew.errors import InvalidArgument, UnknownKey
 from clew.store.database import (
-    Clock,
-    Database,
+    Operations,
     Row,
     Steps,
     as_datetime,
@@ -23,22 +23,25 @@ from clew.store.database import (
     fetch_all,
     fetch_one,
     is_storable,
-    micros_of,
-    wall_clock,
+    reads,
+    writes,
 )
 
 KeyMode: TypeAlias = Literal["observe", "spill", "compact"]
 """What a gateway does with the requests of a key: pass them on, bound new tool results, or compact."""
 KeyHandoffs: TypeAlias = Literal["model", "built-in"]
 """Who writes the handoffs of a key's conversations: the model that the caller talks to, or nobody but Clew."""
+KeyRecall: TypeAlias = Literal["on", "off"]
+"""Whether a gateway offers recall to the models of a key's conversations."""
 HASH_BYTES = 32
+_MINUTE = 60_000_000
 MOST_MICROS = 10**15
 """A budget or an amount above a thousand million dollars is a mistake, and sums have 64 bits."""
-_COLUMNS = "name, owner, mode, budget_micros, spent_micros, created, expires, revoked, used, handoffs"
+_COLUMNS = "name, owner, mode, budget_micros, spent_micros, created, expires, revoked, used, handoffs, recall"
 _SELECT = f"SELECT {_COLUMNS} FROM access_keys"  # noqa: S608 (fixed text)
 _INSERT = (
-    "INSERT INTO access_keys (name, hash, owner, mode, budget_micros, created, expires, handoffs)"  # noqa: S608
-    f" VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING RETURNING {_COLUMNS}"
+    "INSERT INTO access_keys (name, hash, owner, mode, budget_micros, created, expires, handoffs, recall)"  # noqa: S608
+    f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING RETURNING {_COLUMNS}"
 )
 # In one statement, so that two writers cannot both start from the same sum.
 _SPEND = f"UPDATE access_keys SET spent_micros = spent_micros + ?, used = ? WHERE name = ? RETURNING {_COLUMNS}"  # noqa: S608
@@ -58,6 +61,8 @@ class NewKey:
     expires: datetime | None = None
     handoffs: KeyHandoffs | None = None
     """None: as the gateway is set."""
+    recall: KeyRecall | None = None
+    """None: as the gateway is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,131 +80,153 @@ class AccessKey:
     used: datetime | None
     """When something was last spent with it, be it nothing; None where it was never used."""
     handoffs: KeyHandoffs | None = None
+    recall: KeyRecall | None = None
 
 
-class KeyStore:
-    """The keys in a database."""
+@dataclass(frozen=True, slots=True)
+class TakenCalls:
+    """Requests that a caller may send now."""
 
-    def __init__(self, database: Database, clock: Clock = wall_clock) -> None:
-        self._database = database
-        self._clock = clock
+    count: int
+    seconds: float = 0.0
+    """How long to wait for the next one, where there is none."""
 
-    async def create_key(self, new: NewKey) -> AccessKey:
+
+@dataclass(slots=True)
+class CallBucket:
+    """The requests that a caller may still send: filled steadily, up to those of a minute."""
+
+    available: float
+    filled: int
+    """When, in microseconds."""
+
+    def take(self, per_minute: int, wanted: int, now: int) -> TakenCalls:
+        """Take up to so many requests. A clock that was set back fills nothing."""
+        passed = max(0, now - self.filled)
+        self.available = min(float(per_minute), self.available + passed * per_minute / _MINUTE)
+        self.filled = now
+        count = min(wanted, int(self.available))
+        self.available -= count
+        return TakenCalls(count, 0.0 if count else (1 - self.available) * _MINUTE / per_minute / 1_000_000)
+
+
+class KeyStore(Operations):
+    """The keys in a database. `UnknownKey` where none has the id that is given."""
+
+    @writes
+    def create_key(self, new: NewKey) -> Steps[AccessKey]:
         """Store a key by its hash; `InvalidArgument` for one that cannot be, or that is there already."""
-        now = micros_of(self._clock())
-        return await self._database.write(lambda: create(new, now))
+        _check(new)
+        made = yield from fetch_one(
+            _INSERT,
+            "k_" + secrets.token_hex(6),
+            new.hash,
+            new.owner,
+            new.mode,
+            new.budget_micros,
+            self._now(),
+            None if new.expires is None else as_micros(new.expires),
+            new.handoffs,
+            new.recall,
+        )
+        if made is None:
+            raise InvalidArgument("this key is stored already", remedy="make another")
+        return _key(made)
 
-    async def find_key(self, hash: bytes) -> AccessKey | None:
+    @reads
+    def find_key(self, hash: bytes) -> Steps[AccessKey | None]:
         """The key of a hash, revoked and expired ones too; None where there is none."""
-        return await self._database.read(lambda: find_by_hash(hash))
+        row = yield from fetch_one(_SELECT + " WHERE hash = ?", hash)
+        return None if row is None else _key(row)
 
-    async def key_with_hash(self, key: str) -> tuple[AccessKey, bytes] | None:
+    @reads
+    def key_with_hash(self, key: str) -> Steps[tuple[AccessKey, bytes] | None]:
         """The key of an id with its hash, revoked and expired ones too; None where there is none."""
-        return await self._database.read(lambda: _with_hash(key))
+        found = f"SELECT {_COLUMNS}, hash FROM access_keys WHERE name = ?"  # noqa: S608 (fixed text)
+        row = (yield from fetch_one(found, key)) if is_storable(key) else None
+        return None if row is None else (_key(row), bytes(row[-1]))
 
-    async def list_keys(self, *, owner: str | None = None) -> list[AccessKey]:
+    @reads
+    def list_keys(self, *, owner: str | None = None) -> Steps[list[AccessKey]]:
         """All keys, or those of an owner, oldest first."""
-        return await self._database.read(lambda: list_all(owner))
+        read = yield from fetch_all(_SELECT + " ORDER BY id")
+        return [key for row in read if (key := _key(row)).owner == owner or owner is None]
 
-    async def revoke_key(self, key: str, *, owner: str | None = None) -> AccessKey:
-        """Make a key unusable, by its id; one that is revoked stays as it is. `UnknownKey` where there is none."""
-        now = micros_of(self._clock())
-        return await self._database.write(lambda: revoke(key, owner, now))
+    @writes
+    def revoke_key(self, key: str, *, owner: str | None = None) -> Steps[AccessKey]:
+        """Make a key unusable, by its id; one that is revoked stays as it is."""
+        yield from _find(key, owner)
+        yield from execute("UPDATE access_keys SET revoked = ? WHERE name = ? AND revoked IS NULL", self._now(), key)
+        return (yield from _find(key))
 
-    async def delete_key(self, key: str, *, owner: str | None = None) -> AccessKey:
-        """Delete a key, by its id; what was recorded under it stays. `UnknownKey` where there is none."""
-        return await self._database.write(lambda: delete(key, owner))
+    @writes
+    def delete_key(self, key: str, *, owner: str | None = None) -> Steps[AccessKey]:
+        """Delete a key, by its id; what was recorded under it stays."""
+        found = yield from _find(key, owner)
+        yield from execute("DELETE FROM access_keys WHERE name = ?", key)
+        return found
 
-    async def add_spending(self, key: str, micros: int) -> AccessKey:
+    @writes
+    def take_calls(self, caller: str, per_minute: int, wanted: int = 1) -> Steps[TakenCalls]:
+        """Take requests from what a caller may send in a minute; all processes of a store take from the same."""
+        name, now = blake2b(caller.encode("utf-8", "surrogatepass"), digest_size=16).digest(), self._now()
+        # A new caller may send all. The update changes nothing: it locks the row of a caller that is known.
+        row = yield from fetch_one(
+            "INSERT INTO call_buckets (caller, available, filled) VALUES (?, ?, ?) ON CONFLICT (caller)"
+            " DO UPDATE SET filled = call_buckets.filled RETURNING available, filled",
+            name,
+            float(per_minute),
+            now,
+        )
+        assert row is not None
+        bucket = CallBucket(float(row[0]), int(row[1]))
+        taken = bucket.take(per_minute, wanted, now)
+        update = "UPDATE call_buckets SET available = ?, filled = ? WHERE caller = ?"
+        yield from execute(update, bucket.available, bucket.filled, name)
+        return taken
+
+    @writes
+    def forget_resting_callers(self) -> Steps[None]:
+        """Delete what is known of callers who have sent nothing for more than a minute: they may send all again."""
+        yield from execute("DELETE FROM call_buckets WHERE filled < ?", self._now() - 2 * _MINUTE)
+
+    @writes
+    def add_spending(self, key: str, micros: int) -> Steps[AccessKey]:
         """Add to what a key has spent, and say that it was used now; the key afterwards.
 
-        Also from several processes at once nothing is lost. `UnknownKey` where there is none of that id.
+        Also from several processes at once nothing is lost.
         """
-        now = micros_of(self._clock())
-        return await self._database.write(lambda: add_spending(key, micros, now))
+        if micros < 0:
+            raise InvalidArgument(f"{micros} millionths of a dollar cannot be spent", remedy="pass 0 or more")
+        row = yield from fetch_one(_SPEND, min(micros, MOST_MICROS), self._now(), key)
+        if row is None:
+            raise UnknownKey(key)
+        return _key(row)
 
 
-def create(new: NewKey, now: int) -> Steps[AccessKey]:
-    """Insert a key."""
+def _check(new: NewKey) -> None:
     if not checked_text(new.owner, "owner").strip():
-        raise InvalidArgument("a key needs an owner; name who will use it")
+        raise InvalidArgument("a key needs an owner", remedy="name who will use it")
     if len(new.hash) != HASH_BYTES:
-        raise InvalidArgument(f"the hash of a key has {len(new.hash)} bytes; pass its SHA-256, of {HASH_BYTES}")
-    if new.mode is not None and new.mode not in get_args(KeyMode):
-        raise InvalidArgument(f"mode {new.mode!r} is not allowed; use {', '.join(get_args(KeyMode))}, or None")
-    if new.handoffs is not None and new.handoffs not in get_args(KeyHandoffs):
         raise InvalidArgument(
-            f"handoffs {new.handoffs!r} is not allowed; use {', '.join(get_args(KeyHandoffs))}, or None"
+            f"the hash of a key has {len(new.hash)} bytes", remedy=f"pass its SHA-256, of {HASH_BYTES}"
         )
+    for name, value, allowed in (
+        ("mode", new.mode, get_args(KeyMode)),
+        ("handoffs", new.handoffs, get_args(KeyHandoffs)),
+        ("recall", new.recall, get_args(KeyRecall)),
+    ):
+        if value is not None and value not in allowed:
+            raise InvalidArgument(f"{name} {value!r} is not allowed", remedy=f"use {', '.join(allowed)}, or None")
     if new.budget_micros is not None and not 0 < new.budget_micros <= MOST_MICROS:
-        raise InvalidArgument(f"a budget of {new.budget_micros} millionths of a dollar cannot be; pass 1 or more")
-    made = yield from fetch_one(
-        _INSERT,
-        "k_" + secrets.token_hex(6),
-        new.hash,
-        new.owner,
-        new.mode,
-        new.budget_micros,
-        now,
-        None if new.expires is None else as_micros(new.expires),
-        new.handoffs,
-    )
-    if made is None:
-        raise InvalidArgument("this key is stored already; make another")
-    return _key(made)
+        raise InvalidArgument(
+            f"a budget of {new.budget_micros} millionths of a dollar cannot be", remedy="pass 1 or more"
+        )
 
 
-def find_by_hash(digest: bytes) -> Steps[AccessKey | None]:
-    row = yield from fetch_one(_SELECT + " WHERE hash = ?", digest)
-    return None if row is None else _key(row)
-
-
-def list_all(owner: str | None) -> Steps[list[AccessKey]]:
-    """Keys, oldest first."""
-    read = yield from fetch_all(_SELECT + " ORDER BY id")
-    return [key for row in read if (key := _key(row)).owner == owner or owner is None]
-
-
-def revoke(key: str, owner: str | None, now: int) -> Steps[AccessKey]:
-    """Set when a key was revoked, once."""
-    found = yield from _find_by_name(key)
-    if owner is not None and found.owner != owner:
-        raise UnknownKey(key)
-    yield from execute("UPDATE access_keys SET revoked = ? WHERE name = ? AND revoked IS NULL", now, key)
-    return (yield from _find_by_name(key))
-
-
-def delete(key: str, owner: str | None) -> Steps[AccessKey]:
-    """Remove a key, its hash and what it has spent."""
-    found = yield from _find_by_name(key)
-    if owner is not None and found.owner != owner:
-        raise UnknownKey(key)
-    yield from execute("DELETE FROM access_keys WHERE name = ?", key)
-    return found
-
-
-def add_spending(key: str, micros: int, now: int) -> Steps[AccessKey]:
-    """Add an amount, and set when the key was last used."""
-    if micros < 0:
-        raise InvalidArgument(f"{micros} millionths of a dollar cannot be spent; pass 0 or more")
-    row = yield from fetch_one(_SPEND, min(micros, MOST_MICROS), now, key)
-    if row is None:
-        raise UnknownKey(key)
-    return _key(row)
-
-
-def _with_hash(name: str) -> Steps[tuple[AccessKey, bytes] | None]:
-    try:
-        found = yield from _find_by_name(name)
-    except UnknownKey:
-        return None
-    row = yield from fetch_one("SELECT hash FROM access_keys WHERE name = ?", name)
-    return None if row is None else (found, bytes(row[0]))
-
-
-def _find_by_name(name: str) -> Steps[AccessKey]:
+def _find(name: str, owner: str | None = None) -> Steps[AccessKey]:
     row = (yield from fetch_one(_SELECT + " WHERE name = ?", name)) if is_storable(name) else None
-    if row is None:
+    if row is None or (owner is not None and row[1] != owner):
         raise UnknownKey(name)
     return _key(row)
 
@@ -207,4 +234,4 @@ def _find_by_name(name: str) -> Steps[AccessKey]:
 def _key(row: Row) -> AccessKey:
     created, expires, revoked, used = (None if at is None else as_datetime(at) for at in row[5:9])
     assert created is not None
-    return AccessKey(row[0], row[1], row[2], row[3], int(row[4]), created, expires, revoked, used, row[9])
+    return AccessKey(row[0], row[1], row[2], row[3], int(row[4]), created, expires, revoked, used, row[9], row[10])

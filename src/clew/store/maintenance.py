@@ -275,7 +275,7 @@ def delete_conversation(index: WordIndex, name: str, owner: str | None) -> Steps
     )
     if branches:
         names = ", ".join(row[0] for row in branches)
-        raise InUse(f"session {name!r} is the origin of {names}; delete those first")
+        raise InUse(f"session {name!r} is the origin of {names}", remedy="delete those first")
     yield from _remove_documents(index, conversation)
     texts = yield from fetch_all(
         "SELECT text FROM outputs WHERE conversation = ? UNION SELECT x.text FROM entry_texts x"

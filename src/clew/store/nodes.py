@@ -15,6 +15,7 @@ from clew.errors import InvalidArgument
 from clew.store import sessions
 from clew.store.base import CompactionEntry, Rows, WrittenMessage
 from clew.store.database import (
+    Operations,
     Row,
     Steps,
     as_datetime,
@@ -26,11 +27,11 @@ from clew.store.database import (
     fetch_one,
     json_text,
     json_value,
-    micros_of,
     read_json,
+    reads,
+    writes,
 )
-from clew.store.history import base_in_effect, segments_of
-from clew.store.keys import KeyStore
+from clew.store.history import base_in_effect, segments_of, undo_entry
 from clew.store.sessions import SessionRow
 
 LEFT_OUT = "left_out"
@@ -135,25 +136,6 @@ def _require_coverage(found: SessionRow, entry: int, made: CompactionEntry) -> S
         raise InvalidArgument(f"the nodes of this compaction cannot be published: {problem}")
 
 
-def replace_node(session: str, node: NewNode, now: int, owner: str | None) -> Steps[bool]:
-    """Store a better text for a provisional node, of which the view shows the former until the next compaction.
-
-    False where another process was quicker.
-    """
-    found = yield from sessions.find(session, owner)
-    named = [it for it in (node.replaces, *node.children) if it is not None]
-    known = {it.name: it for it in (yield from read_nodes(found, named))}
-    old = known.get(node.replaces or "")
-    if old is None or (old.first, old.last, old.depth) != (node.first, node.last, node.depth):
-        raise InvalidArgument(
-            f"node {node.name!r} has another stretch or depth than {node.replaces!r}, or that is none"
-        )
-    taken = yield from read_nodes(found, [node.name])
-    if not taken:
-        yield from _insert(found, None, [node], named, now)
-    return not taken
-
-
 def _named(nodes: Iterable[NewNode]) -> list[str]:
     return [name for node in nodes for name in (*node.children, *([node.replaces] if node.replaces else []))]
 
@@ -198,7 +180,8 @@ def _check_node(node: NewNode) -> None:
     if not 0 <= node.first < node.last or bool(node.children) != (node.depth > 0):
         raise InvalidArgument(
             f"node {node.name!r} of depth {node.depth} over {node.first} to {node.last} has {len(node.children)} "
-            "children; a leaf stands for messages and has none, a deeper node has some"
+            "children",
+            remedy="a leaf stands for messages and has none, a deeper node has some",
         )
 
 
@@ -264,19 +247,6 @@ def read_nodes(found: SessionRow, names: Sequence[str] | None = None) -> Steps[l
         for row in (yield from _in_parts(where, "n.name", names, segment.conversation, last)):
             kept[row[1]] = row
     rows = sorted(kept.values(), key=lambda row: (row[3], -row[4], row[0]))
-    return (yield from _stored(rows, found.session.id))
-
-
-def shown_nodes(found: SessionRow) -> Steps[list[StoredNode]]:
-    """The nodes that the view of a session's conversation shows now, oldest first."""
-    base = yield from base_in_effect(found)
-    if base is None or not (yield from has_nodes()):
-        return []
-    rows = yield from fetch_all(
-        f"SELECT {_COLUMNS} FROM entry_nodes x JOIN nodes n ON n.id = x.node"  # noqa: S608 (fixed text)
-        " WHERE x.entry = ? ORDER BY x.position",
-        base,
-    )
     return (yield from _stored(rows, found.session.id))
 
 
@@ -395,31 +365,6 @@ def broken_maps() -> Steps[list[tuple[SessionRow, str]]]:
     return broken
 
 
-def undo_broken_maps(now: int) -> Steps[list[str]]:
-    """Take compactions out of effect whose map does not hold, until one does or none is left; what was wrong.
-
-    Nothing is lost: the messages that they folded are in view again.
-    """
-    problems: list[str] = []
-    while broken := (yield from broken_maps()):
-        for found, problem in broken:
-            problems.append(problem)
-            base = yield from base_in_effect(found)
-            row = yield from fetch_one("SELECT previous, until FROM entries WHERE id = ?", base)
-            assert row is not None
-            yield from execute(
-                "INSERT INTO entries (conversation, session, kind, base, previous, until, at)"
-                " VALUES (?, ?, 'undo', ?, ?, ?, ?)",
-                found.conversation,
-                found.id,
-                row[0],
-                base,
-                row[1],
-                now,
-            )
-    return problems
-
-
 def _tile(stretches: Sequence[tuple[int, int]], first: int, last: int) -> bool:
     ends = [first, *(stop for _, stop in stretches)]
     return ends[-1] == last and all(start == end for (start, _), end in zip(stretches, ends, strict=False))
@@ -435,33 +380,61 @@ def remove_nodes(conversation: int) -> Steps[None]:
     yield from execute("DELETE FROM nodes WHERE conversation = ?", conversation)
 
 
-class NodeStore(KeyStore):
+class NodeStore(Operations):
     """The nodes in a database."""
 
-    async def nodes(
+    @reads
+    def nodes(
         self, session: str, names: Sequence[str] | None = None, *, owner: str | None = None
-    ) -> list[StoredNode]:
+    ) -> Steps[list[StoredNode]]:
         """The nodes of a session's conversation in the order of what they cover; with `names` those that there are."""
+        return (yield from read_nodes((yield from sessions.find(session, owner)), names))
 
-        def operation() -> Steps[list[StoredNode]]:
-            return (yield from read_nodes((yield from sessions.find(session, owner)), names))
-
-        return await self._database.read(operation)
-
-    async def shown_nodes(self, session: str, *, owner: str | None = None) -> list[StoredNode]:
+    @reads
+    def shown_nodes(self, session: str, *, owner: str | None = None) -> Steps[list[StoredNode]]:
         """The nodes that the view of a session's conversation shows now, oldest first."""
+        found = yield from sessions.find(session, owner)
+        base = yield from base_in_effect(found)
+        if base is None or not (yield from has_nodes()):
+            return []
+        rows = yield from fetch_all(
+            f"SELECT {_COLUMNS} FROM entry_nodes x JOIN nodes n ON n.id = x.node"  # noqa: S608 (fixed text)
+            " WHERE x.entry = ? ORDER BY x.position",
+            base,
+        )
+        return (yield from _stored(rows, found.session.id))
 
-        def operation() -> Steps[list[StoredNode]]:
-            return (yield from shown_nodes((yield from sessions.find(session, owner))))
+    @writes
+    def undo_broken_maps(self) -> Steps[list[str]]:
+        """Take compactions out of effect whose map does not hold, until one does or none is left; what was wrong.
 
-        return await self._database.read(operation)
+        Nothing is lost: the messages that they folded are in view again.
+        """
+        problems: list[str] = []
+        while broken := (yield from broken_maps()):
+            for found, problem in broken:
+                problems.append(problem)
+                base = yield from base_in_effect(found)
+                row = yield from fetch_one("SELECT previous, until FROM entries WHERE id = ?", base)
+                assert row is not None and base is not None
+                yield from undo_entry(found, base, row[0], row[1], self._now())
+        return problems
 
-    async def undo_broken_maps(self) -> list[str]:
-        """Take compactions out of effect whose map does not hold: their messages are in view again; what was wrong."""
-        now = micros_of(self._clock())
-        return await self._database.write(lambda: undo_broken_maps(now))
+    @writes
+    def replace_node(self, session: str, node: NewNode, *, owner: str | None = None) -> Steps[bool]:
+        """Store a better text for a provisional node, of which the view shows the former until the next compaction.
 
-    async def replace_node(self, session: str, node: NewNode, *, owner: str | None = None) -> bool:
-        """Store a better text for a provisional node; False where another process was quicker."""
-        now = micros_of(self._clock())
-        return await self._database.write(lambda: replace_node(session, node, now, owner))
+        False where another process was quicker.
+        """
+        found = yield from sessions.find(session, owner)
+        named = [it for it in (node.replaces, *node.children) if it is not None]
+        known = {it.name: it for it in (yield from read_nodes(found, named))}
+        old = known.get(node.replaces or "")
+        if old is None or (old.first, old.last, old.depth) != (node.first, node.last, node.depth):
+            raise InvalidArgument(
+                f"node {node.name!r} has another stretch or depth than {node.replaces!r}, or that is none"
+            )
+        taken = yield from read_nodes(found, [node.name])
+        if not taken:
+            yield from _insert(found, None, [node], named, self._now())
+        return not taken

@@ -13,15 +13,13 @@ from typing import Any
 
 from clew.errors import InvalidArgument
 from clew.messages import Message
-from clew.store import sessions
 from clew.store.base import CommittedCompaction, Rows, ViewItem
 from clew.store.calls import AUXILIARY, CLIENT_OF, client_name
 from clew.store.compactions import compaction_at, read_bases_in_effect
-from clew.store.database import RowDamage, Steps, as_datetime, as_micros, fetch_all, read_json
+from clew.store.database import Operations, RowDamage, Steps, as_datetime, as_micros, fetch_all, read_json, reads
 from clew.store.history import base_in_effect, end_of, segments_of
-from clew.store.keys import KeyStore
 from clew.store.rows import BODY, read_messages
-from clew.store.sessions import SessionRow
+from clew.store.sessions import SessionRow, find
 from clew.usage import CanonicalUsage
 
 _CONVERSATIONS = """
@@ -189,7 +187,7 @@ class ViewOutline:
     next_seq: int
 
 
-class OverviewStore(KeyStore):
+class OverviewStore(Operations):
     """The reads of those who look at a database."""
 
     async def change_mark(self) -> str:
@@ -201,54 +199,131 @@ class OverviewStore(KeyStore):
         """Why the store can only be read, in words; None where it can be written."""
         return self._database.unwritable
 
-    async def conversations(self, limit: int, *, owner: str | None = None) -> list[ConversationOverview]:
+    @reads
+    def conversations(self, limit: int, *, owner: str | None = None) -> Steps[list[ConversationOverview]]:
         """The newest conversations of an owner; None: of all."""
-        return await self._database.read(lambda: _conversations(limit, owner))
+        found = yield from fetch_all(_CONVERSATIONS, owner, owner, limit)
+        return [_overview(row) for row in found]
 
-    async def message_sizes(self, session: str, start: int = 0, *, owner: str | None = None) -> list[MessageSize]:
+    @reads
+    def message_sizes(self, session: str, start: int = 0, *, owner: str | None = None) -> Steps[list[MessageSize]]:
         """The sizes of a session's messages from a number on."""
-        sizes = self._database.bytes_sql
-        return await self._database.read(lambda: _message_sizes(session, start, owner, sizes))
+        found = yield from find(session, owner)
+        sizes: list[MessageSize] = []
+        for segment in (yield from segments_of(found)):
+            rows = yield from fetch_all(
+                f"SELECT m.seq, m.role, m.tool, m.tokens, COALESCE({self._database.bytes_sql}, 0) FROM messages m"  # noqa: S608 (fixed text)
+                " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
+                segment.conversation,
+                max(start, segment.start),
+                _NO_END if segment.stop is None else segment.stop,
+            )
+            sizes += [MessageSize(*row) for row in rows]
+        return sizes
 
-    async def counted_messages(self, conversations: Sequence[int]) -> dict[int, tuple[int, int]]:
+    @reads
+    def counted_messages(self, conversations: Sequence[int]) -> Steps[dict[int, tuple[int, int]]]:
         """Of each conversation the tokens of its own messages, and the bytes of those whose tokens nobody counted."""
-        sizes = self._database.bytes_sql
-        return await self._database.read(lambda: _counted(conversations, sizes))
+        rows = yield from fetch_all(
+            "SELECT m.conversation, COALESCE(sum(m.tokens), 0),"  # noqa: S608 (fixed texts)
+            f" COALESCE(sum(CASE WHEN m.tokens IS NULL THEN {self._database.bytes_sql} ELSE 0 END), 0) FROM messages m"
+            f" WHERE m.conversation IN ({', '.join('?' for _ in conversations) or 'NULL'}) GROUP BY m.conversation",
+            *conversations,
+        )
+        return {row[0]: (int(row[1]), int(row[2])) for row in rows}
 
-    async def digests(self, sessions: Sequence[str]) -> list[ConversationDigest]:
+    @reads
+    def next_number(self, session: str) -> Steps[int]:
+        """The number that the next message of a session's conversation gets."""
+        stop, _ = yield from end_of((yield from find(session)))
+        return stop
+
+    @reads
+    def digests(self, sessions: Sequence[str]) -> Steps[list[ConversationDigest]]:
         """Where the conversations of some sessions stand, each in its place."""
-        return await self._database.read(lambda: _digests(sessions))
+        made: list[ConversationDigest] = []
+        for name in sessions:
+            found = yield from find(name)
+            newest = yield from _newest_words(found)
+            last = yield from fetch_all(_CALLS + _LAST_ASKED_FOR, found.conversation)
+            made.append(ConversationDigest(newest, _call(last[0]) if last else None))
+        return made
 
-    async def openings(self, conversations: Sequence[int]) -> dict[int, Message]:
+    @reads
+    def openings(self, conversations: Sequence[int]) -> Steps[dict[int, Message]]:
         """The first message of a person in each conversation that has one, what it shares with another left out."""
-        return await self._database.read(lambda: _openings(conversations))
+        rows = yield from fetch_all(
+            f"SELECT {BODY}, m.dialect, m.part, m.conversation FROM messages m"  # noqa: S608 (fixed texts)
+            f" JOIN conversations c ON c.id = m.conversation"
+            f" WHERE m.conversation IN ({', '.join('?' for _ in conversations) or 'NULL'})"
+            " AND m.seq < c.origin_seq + ? AND m.role = 'user' ORDER BY m.conversation, m.seq",
+            *conversations,
+            _OPENING_MESSAGES,
+        )
+        first = [row for at, row in enumerate(rows) if not at or rows[at - 1][3] != row[3]]
+        read = zip(first, read_messages(row[:3] for row in first), strict=True)
+        return {row[3]: message for row, message in read if not isinstance(message, RowDamage)}
 
-    async def calls(self, session: str, *, owner: str | None = None) -> list[RecordedCall]:
+    @reads
+    def calls(self, session: str, *, owner: str | None = None) -> Steps[list[RecordedCall]]:
         """The calls of a session's conversation, oldest first."""
-        return await self._database.read(lambda: _calls(session, owner))
+        found = yield from find(session, owner)
+        rows = yield from fetch_all(_CALLS + " ORDER BY k.id", found.conversation)
+        return [_call(row) for row in rows]
 
-    async def compaction_accounts(self, session: str, *, owner: str | None = None) -> list[CompactionAccount]:
+    @reads
+    def compaction_accounts(self, session: str, *, owner: str | None = None) -> Steps[list[CompactionAccount]]:
         """The compactions of a session's conversation, oldest first, undone ones included."""
-        return await self._database.read(lambda: _accounts(session, owner))
+        found = yield from find(session, owner)
+        active = yield from read_bases_in_effect(found)
+        rows = yield from fetch_all(_ENTRIES, found.conversation)
+        return [_account(row, active) for row in rows]
 
-    async def compaction(self, session: str, id: int, *, owner: str | None = None) -> CommittedCompaction | None:
+    @reads
+    def compaction(self, session: str, id: int, *, owner: str | None = None) -> Steps[CommittedCompaction | None]:
         """One compaction of a session's conversation; None where it has none of this id."""
-        return await self._database.read(lambda: _compaction(session, id, owner))
+        found = yield from find(session, owner)
+        try:
+            made = yield from compaction_at(id, keep_damaged=True)
+        except InvalidArgument:
+            return None
+        active = yield from read_bases_in_effect(found)
+        # A branch begins with a compaction of the conversation that it came from.
+        if made.conversation != found.conversation and id not in active:
+            return None
+        return CommittedCompaction(
+            made.id, made.session, made.conversation, made.at, made.entry, id in active, made.previous
+        )
 
-    async def compaction_stats(
+    @reads
+    def compaction_stats(
         self, since: datetime, before: datetime | None = None, *, owner: str | None = None
-    ) -> list[CompactionStats]:
+    ) -> Steps[list[CompactionStats]]:
         """The compactions of a period that are in effect, with the model and the source of their sessions."""
-        return await self._database.read(lambda: _stats(since, before, owner))
+        end = _NO_END if before is None else as_micros(before)
+        within = "" if owner is None else " AND c.owner = ?"
+        params = (as_micros(since), end) if owner is None else (as_micros(since), end, owner)
+        rows = yield from fetch_all(f"{_COMPACTED}{within} ORDER BY e.at, e.id", *params)
+        made = []
+        for at, model, source, client, account in rows:
+            told = read_json(account)
+            if isinstance(told, dict):
+                sizes = [int(told.get(name) or 0) for name in ("tokens_before", "tokens_after")]
+                named = (model or "", source)
+                made.append(CompactionStats(as_datetime(at), *named, sizes[0], sizes[1], client_name(client)))
+        return made
 
-    async def view_outline(self, session: str, *, owner: str | None = None) -> ViewOutline:
+    @reads
+    def view_outline(self, session: str, *, owner: str | None = None) -> Steps[ViewOutline]:
         """What the view of a session consists of."""
-        return await self._database.read(lambda: _view_outline(session, owner))
-
-
-def _conversations(limit: int, owner: str | None) -> Steps[list[ConversationOverview]]:
-    found = yield from fetch_all(_CONVERSATIONS, owner, owner, limit)
-    return [_overview(row) for row in found]
+        found = yield from find(session, owner)
+        stop, _ = yield from end_of(found)
+        base = yield from base_in_effect(found)
+        compaction = None if base is None else (yield from compaction_at(base, keep_damaged=True))
+        items: tuple[ViewItem, ...] = () if compaction is None else compaction.entry.view
+        start = 0 if compaction is None else compaction.entry.until
+        rest = (Rows(start, stop),) if start < stop else ()
+        return ViewOutline(compaction, (*items, *rest), stop)
 
 
 def _overview(row: tuple[Any, ...]) -> ConversationOverview:
@@ -278,41 +353,6 @@ def _overview(row: tuple[Any, ...]) -> ConversationOverview:
     )
 
 
-def _message_sizes(name: str, start: int, owner: str | None, size_sql: str) -> Steps[list[MessageSize]]:
-    found = yield from sessions.find(name, owner)
-    sizes: list[MessageSize] = []
-    for segment in (yield from segments_of(found)):
-        rows = yield from fetch_all(
-            f"SELECT m.seq, m.role, m.tool, m.tokens, COALESCE({size_sql}, 0) FROM messages m"  # noqa: S608 (fixed text)
-            " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
-            segment.conversation,
-            max(start, segment.start),
-            _NO_END if segment.stop is None else segment.stop,
-        )
-        sizes += [MessageSize(*row) for row in rows]
-    return sizes
-
-
-def _counted(conversations: Sequence[int], size_sql: str) -> Steps[dict[int, tuple[int, int]]]:
-    rows = yield from fetch_all(
-        "SELECT m.conversation, COALESCE(sum(m.tokens), 0),"  # noqa: S608 (fixed texts)
-        f" COALESCE(sum(CASE WHEN m.tokens IS NULL THEN {size_sql} ELSE 0 END), 0) FROM messages m"
-        f" WHERE m.conversation IN ({', '.join('?' for _ in conversations) or 'NULL'}) GROUP BY m.conversation",
-        *conversations,
-    )
-    return {row[0]: (int(row[1]), int(row[2])) for row in rows}
-
-
-def _digests(names: Sequence[str]) -> Steps[list[ConversationDigest]]:
-    made: list[ConversationDigest] = []
-    for name in names:
-        found = yield from sessions.find(name)
-        newest = yield from _newest_words(found)
-        last = yield from fetch_all(_CALLS + _LAST_ASKED_FOR, found.conversation)
-        made.append(ConversationDigest(newest, _call(last[0]) if last else None))
-    return made
-
-
 def _newest_words(found: SessionRow) -> Steps[Message | None]:
     stop, _ = yield from end_of(found)
     for segment in reversed((yield from segments_of(found))):
@@ -329,35 +369,8 @@ def _newest_words(found: SessionRow) -> Steps[Message | None]:
     return None
 
 
-def _openings(conversations: Sequence[int]) -> Steps[dict[int, Message]]:
-    rows = yield from fetch_all(
-        f"SELECT {BODY}, m.dialect, m.part, m.conversation FROM messages m"  # noqa: S608 (fixed texts)
-        f" JOIN conversations c ON c.id = m.conversation"
-        f" WHERE m.conversation IN ({', '.join('?' for _ in conversations) or 'NULL'})"
-        " AND m.seq < c.origin_seq + ? AND m.role = 'user' ORDER BY m.conversation, m.seq",
-        *conversations,
-        _OPENING_MESSAGES,
-    )
-    first = [row for at, row in enumerate(rows) if not at or rows[at - 1][3] != row[3]]
-    read = zip(first, read_messages(row[:3] for row in first), strict=True)
-    return {row[3]: message for row, message in read if not isinstance(message, RowDamage)}
-
-
-def _calls(name: str, owner: str | None) -> Steps[list[RecordedCall]]:
-    found = yield from sessions.find(name, owner)
-    rows = yield from fetch_all(_CALLS + " ORDER BY k.id", found.conversation)
-    return [_call(row) for row in rows]
-
-
 def _call(row: tuple[Any, ...]) -> RecordedCall:
     return RecordedCall(row[0], as_datetime(row[1]), row[2], row[3], CanonicalUsage(*row[4:9]), row[9], row[10])
-
-
-def _accounts(name: str, owner: str | None) -> Steps[list[CompactionAccount]]:
-    found = yield from sessions.find(name, owner)
-    active = yield from read_bases_in_effect(found)
-    rows = yield from fetch_all(_ENTRIES, found.conversation)
-    return [_account(row, active) for row in rows]
 
 
 def _account(row: tuple[Any, ...], active: set[int]) -> CompactionAccount:
@@ -393,44 +406,3 @@ def _replaced(account: dict[str, Any], view: Any, until: int) -> tuple[int, int]
     for start, end in reversed(kept):
         stop = start if end == stop else stop
     return (first, stop) if first < stop else (0, 0)
-
-
-def _compaction(name: str, id: int, owner: str | None) -> Steps[CommittedCompaction | None]:
-    found = yield from sessions.find(name, owner)
-    try:
-        made = yield from compaction_at(id, keep_damaged=True)
-    except InvalidArgument:
-        return None
-    active = yield from read_bases_in_effect(found)
-    # A branch begins with a compaction of the conversation that it came from.
-    if made.conversation != found.conversation and id not in active:
-        return None
-    return CommittedCompaction(
-        made.id, made.session, made.conversation, made.at, made.entry, id in active, made.previous
-    )
-
-
-def _stats(since: datetime, before: datetime | None, owner: str | None) -> Steps[list[CompactionStats]]:
-    end = _NO_END if before is None else as_micros(before)
-    within = "" if owner is None else " AND c.owner = ?"
-    params = (as_micros(since), end) if owner is None else (as_micros(since), end, owner)
-    rows = yield from fetch_all(f"{_COMPACTED}{within} ORDER BY e.at, e.id", *params)
-    made = []
-    for at, model, source, client, account in rows:
-        told = read_json(account)
-        if isinstance(told, dict):
-            sizes = [int(told.get(name) or 0) for name in ("tokens_before", "tokens_after")]
-            named = (model or "", source)
-            made.append(CompactionStats(as_datetime(at), *named, sizes[0], sizes[1], client_name(client)))
-    return made
-
-
-def _view_outline(name: str, owner: str | None) -> Steps[ViewOutline]:
-    found = yield from sessions.find(name, owner)
-    stop, _ = yield from end_of(found)
-    base = yield from base_in_effect(found)
-    compaction = None if base is None else (yield from compaction_at(base, keep_damaged=True))
-    items: tuple[ViewItem, ...] = () if compaction is None else compaction.entry.view
-    start = 0 if compaction is None else compaction.entry.until
-    rest = (Rows(start, stop),) if start < stop else ()
-    return ViewOutline(compaction, (*items, *rest), stop)

@@ -35,7 +35,9 @@ try:
     from psycopg.adapt import Loader
     from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 except ImportError as missing:
-    raise StoreError(f"PostgreSQL needs its driver; install it with: {install_command('postgres')}") from missing
+    raise StoreError(
+        "PostgreSQL needs its driver", remedy=f"install it with: {install_command('postgres')}"
+    ) from missing
 
 T = TypeVar("T")
 
@@ -94,11 +96,6 @@ class PostgresDatabase:
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._transact("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", operation)
 
-    async def read_briefly(self, operation: Callable[[], Steps[T | None]]) -> T | None:
-        """Nothing can be had at once: the server is asked by `read`."""
-        del operation
-        return None
-
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._transact("BEGIN", operation)
 
@@ -137,7 +134,7 @@ class PostgresDatabase:
             if self._pool is not None:
                 return self._pool
             if self._is_closed:
-                raise StoreError("the store is closed; open it again with open_store()")
+                raise StoreError("the store is closed", remedy="open it again with open_store()")
             if time.monotonic() < self._away_until:
                 raise StoreError(self._away)
             try:
@@ -284,13 +281,17 @@ def _is_disconnected(error: psycopg.Error) -> bool:
 def as_store_error(error: BaseException, where: str, busy_seconds: float) -> StoreError:
     """A driver's exception as an error that says what to do."""
     if isinstance(error, PoolTimeout):
-        return StoreError(f"{where}: no connection within {busy_seconds:g} s; check that the server runs")
+        return StoreError(f"{where}: no connection within {busy_seconds:g} s", remedy="check that the server runs")
     if isinstance(error, errors.LockNotAvailable):
-        return DatabaseBusy(f"{where}: a row was locked for {busy_seconds:g} s; nothing was written: try again")
+        return DatabaseBusy(
+            f"{where}: a row was locked for {busy_seconds:g} s", remedy="nothing was written: try again"
+        )
     if isinstance(error, errors.ReadOnlySqlTransaction):
-        return ReadOnlyStore(f"{where}: the server takes nothing new ({_first_line(error)}); reading goes on")
+        return ReadOnlyStore(f"{where}: the server takes nothing new ({_first_line(error)})", remedy="reading goes on")
     if isinstance(error, errors.DiskFull):
-        return DatabaseFull(f"{where}: no room on the server's disk; nothing was written: free some and try again")
+        return DatabaseFull(
+            f"{where}: no room on the server's disk", remedy="nothing was written: free some and try again"
+        )
     return StoreError(f"{where}: {_first_line(error)}")
 
 

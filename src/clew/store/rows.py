@@ -57,14 +57,10 @@ def as_new(message: Message | NewMessage) -> NewMessage:
     return message if isinstance(message, NewMessage) else NewMessage(message)
 
 
-def plain_to_store(messages: Iterable[Any], seen: HashChain | None = None) -> Sequence[Any]:
-    """Messages to store, objects of SDKs as dicts; `InvalidMessage` for one that is no message.
-
-    The first ones are not read again where they are the messages of a chain.
-    """
+def plain_to_store(messages: Iterable[Any]) -> Sequence[Any]:
+    """Messages to store, objects of SDKs as dicts; `InvalidMessage` for one that is no message."""
     came = messages if isinstance(messages, list) else as_sequence(messages)
-    same = seen.count_same(came) if seen is not None else 0
-    return [*came[:same], *(_plain_to_store(message, same + at) for at, message in enumerate(came[same:]))]
+    return [_plain_to_store(message, at) for at, message in enumerate(came)]
 
 
 def _plain_to_store(message: Any, index: int) -> Any:
@@ -189,14 +185,14 @@ class _WireReads:
     """Whether wire items give their messages again; items of several messages are read once."""
 
     def __init__(self) -> None:
-        self._read: dict[int, Sequence[Message]] = {}
+        self._items: Sequence[Any] = ()
+        self._read: Sequence[Message] = ()
 
     def gives_back(self, new: NewMessage) -> bool:
         """Whether the items of a message give it again; where they do not, the message itself is stored."""
-        read = self._read.get(id(new.items))
-        if read is None:
-            read = self._read[id(new.items)] = read_conversation(list(new.items), dialect=new.dialect).messages
-        return new.part < len(read) and read[new.part] == new.message
+        if new.items is not self._items:
+            self._items, self._read = new.items, read_conversation(list(new.items), dialect=new.dialect).messages
+        return new.part < len(self._read) and self._read[new.part] == new.message
 
 
 def _row_body(new_messages: Sequence[NewMessage], index: int, read: _WireReads) -> tuple[str | None, int, str | None]:
@@ -264,12 +260,14 @@ def text_at(text: int, what: str, session: str, keep_damaged: bool = False) -> S
     return str(json_value(found[0], what, session))
 
 
-def next_chain(before: bytes, message: Message) -> bytes:
+def next_chain(before: bytes, message: Message | NewMessage) -> bytes:
     """The chain after one more message."""
-    return blake2b(before + digest(message), digest_size=CHAIN_BYTES).digest()
+    known = message.digest if isinstance(message, NewMessage) else None
+    own = known or digest(message.message if isinstance(message, NewMessage) else message)
+    return blake2b(before + own, digest_size=CHAIN_BYTES).digest()
 
 
-def chains_after(before: bytes, messages: Iterable[Message]) -> list[bytes]:
+def chains_after(before: bytes, messages: Iterable[Message | NewMessage]) -> list[bytes]:
     """The chain after each of these messages."""
     chains: list[bytes] = []
     for index, message in enumerate(messages):
@@ -281,28 +279,6 @@ def chains_after(before: bytes, messages: Iterable[Message]) -> list[bytes]:
     return chains
 
 
-class HashChain:
-    """The chains of a growing history: a message that is the same object as before is not hashed again."""
-
-    __slots__ = ("_chains", "_messages")
-
-    def __init__(self) -> None:
-        self._messages: list[Message] = []
-        self._chains: list[bytes] = []
-
-    def of(self, history: Sequence[Message]) -> list[bytes]:
-        """The chain after each message of a history."""
-        same = self.count_same(history)
-        before = self._chains[same - 1] if same else FIRST_CHAIN
-        self._chains[same:] = chains_after(before, history[same:])
-        self._messages[same:] = history[same:]
-        return list(self._chains)
-
-    def count_same(self, history: Sequence[Any]) -> int:
-        """How many of the first messages are the very objects that were hashed before."""
-        same = 0
-        for known, message in zip(self._messages, history, strict=False):
-            if known is not message and not (isinstance(message, NewMessage) and known is message.message):
-                break
-            same += 1
-        return same
+def chains_of(history: Iterable[Message | NewMessage]) -> list[bytes]:
+    """The chain after each message of a whole history."""
+    return chains_after(FIRST_CHAIN, history)

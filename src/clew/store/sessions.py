@@ -130,12 +130,12 @@ def start(new: NewSession, now: int) -> Steps[Session]:
         if text is not None:
             checked_text(text, what)
     if new.system is not None and not isinstance(new.system, str):
-        raise InvalidArgument(f"the system prompt is of type {type(new.system).__name__}; pass it as a text")
+        raise InvalidArgument(f"the system prompt is of type {type(new.system).__name__}", remedy="pass it as a text")
     name = checked_text(new.id, "session id") if new.id else new_name()
     existing = yield from fetch_one(_BY_NAME, name)
     if existing is not None:
         if existing[12] != new.owner:
-            raise InvalidArgument(f"session id {name!r} cannot be used; choose another")
+            raise InvalidArgument(f"session id {name!r} cannot be used", remedy="choose another")
         return _session_row(existing).session
     parent = (yield from find(new.parent, new.owner)) if new.parent else None
     kind = new.kind or _kind_under(parent)

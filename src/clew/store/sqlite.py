@@ -1,8 +1,7 @@
 """SQLite: private files, two connections in threads of their own, and what its errors mean.
 
 One thread writes and one reads, so that a long search does not hold up an append. An operation is handed to its thread
-once, not once per statement. To read a few short rows costs less than the way to a thread and back: a third connection,
-which neither waits nor reads anything large, does so at once.
+once, not once per statement.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from clew.errors import (
 )
 from clew.store.database import ROW_LOCK, DatabaseProblem, Row, Steps, Turns, WordIndex, lenient_text
 from clew.store.migrate import apply_next, refuse_newer, schema_version
-from clew.store.search.index import INDEX_TABLES, LIST_WORD_PLACES, Fts5Index
+from clew.store.search.index import INDEX_TABLES, Fts5Index
 
 T = TypeVar("T")
 Flush = Literal["full", "normal"]
@@ -39,9 +38,6 @@ MEMORY = ":memory:"
 _OLDEST = (3, 35, 0)
 _RETRY_SECONDS = 0.02
 _MOST_PROBLEMS = 20
-_LONGEST_NEAR_BYTES = 200_000
-_LONGEST_NEAR_SECONDS = 0.025
-_NEAR_RESTS = 32
 _NOT_UTF8 = "Could not decode to UTF-8"
 
 
@@ -58,18 +54,6 @@ class SqliteDatabase:
         self.bytes_sql = "length(CAST(m.body AS BLOB))"
         self._writer = writer
         self._reader = reader
-        self._near = None if where == MEMORY or unwritable else NearConnection(where)
-
-    async def read_briefly(self, operation: Callable[[], Steps[T | None]]) -> T | None:
-        if self._near is None:
-            return None
-        if not self._near.is_open:
-            self._reader.submit_unwatched(self._near.open)
-            return None
-        result = self._near.read(operation)
-        # A task that does nothing but brief reads would let no other run, and could not be cancelled.
-        await asyncio.sleep(0)
-        return result
 
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._reader.submit(lambda connection: connection.transact("BEGIN", operation))
@@ -79,7 +63,7 @@ class SqliteDatabase:
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         if self.unwritable is not None:
-            raise ReadOnlyStore(f"{self.unwritable}, so that nothing can be kept in it; reading it goes on")
+            raise ReadOnlyStore(f"{self.unwritable}, so that nothing can be kept in it", remedy="reading it goes on")
         return await self._writer.submit(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
 
     def write_soon(self, operation: Callable[[], Steps[T]]) -> None:
@@ -98,15 +82,13 @@ class SqliteDatabase:
     async def close(self) -> None:
         # One after the other: the last connection to close merges the write-ahead log into the file, in its thread.
         try:
-            if self._near is not None:
-                self._near.close()
             await self._writer.stop()
         finally:
             await self._reader.stop()
 
 
 class SqliteConnection:
-    """A connection, used by one thread at a time, and by the one that made it only unless it is `is_near`."""
+    """A connection, used by the thread that made it."""
 
     def __init__(
         self,
@@ -115,31 +97,22 @@ class SqliteConnection:
         flush: Flush | None,
         on_statement: OnStatement | None,
         uri: str = "",
-        is_near: bool = False,
     ) -> None:
-        """`flush` None: the file is only read, by the address `uri`. `is_near`: by any thread, and no long row."""
+        """`flush` None: the file is only read, by the address `uri`."""
         self._where = where
         self._busy_seconds = busy_seconds
         self._on_statement = on_statement
         self._met_damage = False
         # Statements recur, and compiling one costs more than running it.
         self._raw = sqlite3.connect(
-            uri or where,
-            timeout=busy_seconds,
-            isolation_level=None,
-            cached_statements=512,
-            uri=bool(uri),
-            check_same_thread=not is_near,
+            uri or where, timeout=busy_seconds, isolation_level=None, cached_statements=512, uri=bool(uri)
         )
-        if is_near:
-            self._raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_NEAR_BYTES)
         try:
             if flush is None:
                 self.fetch("PRAGMA temp_store=MEMORY")
                 self.fetch("SELECT count(*) FROM sqlite_master")
             else:
                 self._configure(flush)
-            self.fetch(LIST_WORD_PLACES)
         except BaseException as error:
             self._raw.close()
             if isinstance(error, sqlite3.Error | UnicodeDecodeError):
@@ -149,7 +122,7 @@ class SqliteConnection:
     def transact(self, begin: str, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation in one transaction."""
         try:
-            result = self.run(begin, operation)
+            return self._run(begin, operation)
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise as_store_error(error, self._where, self._busy_seconds) from error
         except (TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
@@ -157,7 +130,6 @@ class SqliteConnection:
             if not isinstance(error, ClewError) and (problems := self.damage(1)):
                 raise DatabaseDamaged(self._where, problems[0]) from error
             raise
-        return result
 
     def run_turns(self, turns: Turns[T]) -> T:
         """Run operations one after the other; an error of one is raised inside `turns`, which may clean up."""
@@ -174,8 +146,7 @@ class SqliteConnection:
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
 
-    def run(self, begin: str, operation: Callable[[], Steps[T]]) -> T:
-        """As `transact`, with the errors as they come."""
+    def _run(self, begin: str, operation: Callable[[], Steps[T]]) -> T:
         self.fetch(begin)
         try:
             self._met_damage = False
@@ -234,7 +205,6 @@ class SqliteConnection:
         try:
             tables = self.fetch("SELECT type, name, tbl_name, sql FROM sqlite_master")
             index = [row for row in tables if _is_of_index(row[1], row[2]) or (row[0] == "index" and row[3])]
-            self.fetch("DROP TABLE IF EXISTS temp.word_places")
             self.fetch("PRAGMA foreign_keys=OFF")
             self.fetch("PRAGMA writable_schema=ON")
             self.fetch("BEGIN IMMEDIATE")
@@ -250,7 +220,6 @@ class SqliteConnection:
                     self.fetch(sql)
             self.fetch("COMMIT")
             self.fetch("PRAGMA foreign_keys=ON")
-            self.fetch(LIST_WORD_PLACES)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             self._roll_back()
             raise as_store_error(error, self._where, self._busy_seconds) from error
@@ -333,53 +302,6 @@ class SqliteConnection:
             self.fetch(f"PRAGMA {setting}")
 
 
-class NearConnection:
-    """A connection for brief reads in the thread that asks, which is mostly that of an event loop.
-
-    It gives up where it would wait, where a row is long and where anything is wrong, which the thread that reads finds
-    out again. After a read that took long, as one from a slow disk does, it rests for some reads.
-    """
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self._connection: SqliteConnection | None = None
-        self._lock = threading.Lock()
-        self._rests, self._is_closed = 0, False
-
-    @property
-    def is_open(self) -> bool:
-        return self._connection is not None
-
-    def open(self, _: object = None) -> None:
-        """Connect, which takes longer than a brief read: a job for a thread."""
-        with self._lock:
-            if self._connection is None and not self._is_closed:
-                uri = f"{Path(self._where).absolute().as_uri()}?mode=ro"
-                self._connection = SqliteConnection(self._where, 0.0, None, None, uri, is_near=True)
-
-    def read(self, operation: Callable[[], Steps[T | None]]) -> T | None:
-        """The result of an operation; None where it cannot be had at once."""
-        self._rests = max(0, self._rests - 1)
-        if self._rests or not self._lock.acquire(blocking=False):
-            return None
-        started = time.monotonic()
-        try:
-            return self._connection.run("BEGIN", operation) if self._connection is not None else None
-        except (sqlite3.Error, ArithmeticError, TypeError, ValueError, LookupError, AttributeError, AssertionError):
-            return None
-        finally:
-            self._lock.release()
-            if time.monotonic() - started > _LONGEST_NEAR_SECONDS:
-                self._rests = _NEAR_RESTS
-
-    def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-
 Job = Callable[[SqliteConnection], Any]
 
 
@@ -402,7 +324,7 @@ class ConnectionThread:
     async def submit(self, job: Callable[[SqliteConnection], T]) -> T:
         """Run a job and give its result; the job is finished even when the caller is cancelled."""
         if self._stopped:
-            raise StoreError("the store is closed; open it again with open_store()")
+            raise StoreError("the store is closed", remedy="open it again with open_store()")
         future = asyncio.get_running_loop().create_future()
         self._jobs.put((job, future))
         return await future  # type: ignore[no-any-return]
@@ -449,7 +371,7 @@ async def open_sqlite(
     """Open or create a database file, and apply the migrations that it lacks."""
     if sqlite3.sqlite_version_info < _OLDEST:
         raise StoreError(
-            f"SQLite {sqlite3.sqlite_version} is too old; Clew needs {'.'.join(map(str, _OLDEST))} or newer"
+            f"SQLite {sqlite3.sqlite_version} is too old", remedy=f"Clew needs {'.'.join(map(str, _OLDEST))} or newer"
         )
     if where != MEMORY:
         if (unwritable := why_unwritable(where)) is not None:
@@ -512,8 +434,8 @@ async def _open_to_read(where: str, unwritable: str, busy_seconds: float) -> Sql
         if not has_log or isinstance(error, SchemaTooNew):
             raise
         raise StoreError(
-            f"{unwritable}, and what was written last is in its log (-wal), which cannot be read so ({error}); "
-            "copy both files to a folder of your own"
+            f"{unwritable}, and what was written last is in its log (-wal), which cannot be read so ({error})",
+            remedy="copy both files to a folder of your own",
         ) from error
     except BaseException:
         await database.close()
@@ -534,7 +456,9 @@ def create_private_file(where: str) -> str:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise StoreError(f"{path} cannot be opened as a database ({error.strerror}); choose another place") from error
+        raise StoreError(
+            f"{path} cannot be opened as a database ({error.strerror})", remedy="choose another place"
+        ) from error
     return str(path)
 
 
@@ -542,24 +466,33 @@ def as_store_error(error: BaseException, where: str, busy_seconds: float) -> Sto
     """A driver's exception as an error that says what to do."""
     if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
         return DatabaseBusy(
-            f"{where} was locked by another process for {busy_seconds:g} s; nothing was written: try again, or end it"
+            f"{where} was locked by another process for {busy_seconds:g} s",
+            remedy="nothing was written: try again, or end it",
         )
     if isinstance(error, UnicodeDecodeError):
         # Not of a row, which is read leniently: a message of SQLite that quotes what stands in the schema now.
         return DatabaseDamaged(where, "its schema cannot be read")
     code = getattr(error, "sqlite_errorcode", 0) or 0
     if code & 0xFF == sqlite3.SQLITE_FULL:
-        return DatabaseFull(f"{where}: no room on the disk; nothing was written: free some space and try again")
+        return DatabaseFull(
+            f"{where}: no room on the disk",
+            # SQLite reports the same for a file whose free list is damaged.
+            remedy="nothing was written: free some space and try again; if there is room, run `clew doctor`",
+        )
     if code & 0xFF == sqlite3.SQLITE_IOERR:
-        return StoreError(f"{where}: the disk failed ({error}); nothing was written: check the disk, then try again")
+        return StoreError(
+            f"{where}: the disk failed ({error})", remedy="nothing was written: check the disk, then try again"
+        )
     if code == sqlite3.SQLITE_CORRUPT_VTAB or (code & 0xFF == sqlite3.SQLITE_CORRUPT and "fts5" in str(error)):
-        return IndexDamaged(f"{where}: the full-text index is damaged; `clew doctor` rebuilds it from the rows")
+        return IndexDamaged(
+            f"{where}: the full-text index is damaged", remedy="`clew doctor` rebuilds it from the rows"
+        )
     if code & 0xFF == sqlite3.SQLITE_CORRUPT:
         return DatabaseDamaged(where, str(error))
     if code & 0xFF == sqlite3.SQLITE_NOTADB:
-        return StoreError(f"{where}: not a sound database ({error}); put a copy back, or move it away")
+        return StoreError(f"{where}: not a sound database ({error})", remedy="put a copy back, or move it away")
     if code & 0xFF == sqlite3.SQLITE_READONLY:
-        return ReadOnlyStore(f"{where}: cannot be written ({error}); check who owns the file and its folder")
+        return ReadOnlyStore(f"{where}: cannot be written ({error})", remedy="check who owns the file and its folder")
     return StoreError(f"{where}: {error}")
 
 

@@ -10,36 +10,35 @@ from types import TracebackType
 from typing import Any
 
 from clew.messages import Message
-from clew.store import calls, compactions, history, maintenance, quarantine, rows, sessions, state, sync
+from clew.store import calls, compactions, history, maintenance, quarantine, rows, sessions, sync
 from clew.store.base import (
     AppendResult,
     CommittedCompaction,
     CompactionEntry,
     EngineRecord,
-    LearntWindow,
     Lease,
     NewMessage,
     Session,
     StoredMessage,
-    StoredOutput,
     SyncResult,
     View,
 )
 from clew.store.calls import CallFilter, Grouping, ModelCall, UsageTotal
 from clew.store.compactions import CompactionCommit
-from clew.store.database import Clock, Database, Steps, fetch_number, micros_of, wall_clock
+from clew.store.database import Clock, Database, Steps, fetch_number, reads, wall_clock, writes
 from clew.store.history import AppendRequest, calls_in_order
+from clew.store.keys import KeyStore
 from clew.store.maintenance import HealthProblem
 from clew.store.nodes import NodePublication, NodeStore
 from clew.store.overview import OverviewStore
 from clew.store.quarantine import QuarantinedRow
-from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store, tool_names
+from clew.store.rows import chains_of, plain_to_store, tool_names
 from clew.store.search.base import DocKind
 from clew.store.search.indexing import NOT_INDEXED, catch_up, index_where
+from clew.store.search.search import SearchStore
 from clew.store.search.vectors import Embedder
-from clew.store.searching import SearchStore
 from clew.store.sessions import NewSession
-from clew.store.state import NewOutput
+from clew.store.state import NewOutput, StateStore, keep_output, put_records
 from clew.store.sync import KnownHistory
 
 _REMEMBERED_SESSIONS = 256
@@ -47,7 +46,7 @@ _INDEX_EVERY_ROWS = 128
 """So many rows may wait to be indexed; a search indexes them before it looks."""
 
 
-class Store(SearchStore, NodeStore, OverviewStore):
+class Store(SearchStore, NodeStore, OverviewStore, StateStore, KeyStore):
     """A history of conversations that is only added to. Open one with `open_store`.
 
     With `owner` an operation sees only what belongs to that owner (for a gateway: that of a key), and another's
@@ -72,76 +71,79 @@ class Store(SearchStore, NodeStore, OverviewStore):
         await self.close()
 
     async def close(self) -> None:
-        await self._stop_embedding()
+        if self._vectors is not None:
+            await self._vectors.stop()
         await self._database.close()
 
     # Sessions
 
-    async def start_session(self, new: NewSession | None = None) -> Session:
+    @writes
+    def start_session(self, new: NewSession | None = None) -> Steps[Session]:
         """Start a session; an existing one of that id is returned as it is."""
-        asked, now = new or NewSession(), self._now()
+        session = yield from sessions.start(new or NewSession(), self._now())
+        yield from self._index_system(session.id)
+        return session
 
-        def operation() -> Steps[Session]:
-            session = yield from sessions.start(asked, now)
-            yield from self._index_system(session.id)
-            return session
-
-        return await self._database.write(operation)
-
-    async def session(self, session: str, *, owner: str | None = None) -> Session:
+    @reads
+    def session(self, session: str, *, owner: str | None = None) -> Steps[Session]:
         """A session by its id; `UnknownSession` when there is none."""
-        return (await self._database.read(lambda: sessions.find(session, owner))).session
+        return (yield from sessions.find(session, owner)).session
 
-    async def list_sessions(
+    @reads
+    def list_sessions(
         self, *, owner: str | None = None, limit: int = 50, before: str | None = None, only_tips: bool = False
-    ) -> list[Session]:
+    ) -> Steps[list[Session]]:
         """Sessions, newest first; page with `before`, the last id. `only_tips` leaves out compacted ones."""
-        return await self._database.read(lambda: sessions.list_sessions(owner, limit, before, only_tips))
+        return (yield from sessions.list_sessions(owner, limit, before, only_tips))
 
-    async def children_of(self, session: str, *, owner: str | None = None) -> list[Session]:
+    @reads
+    def children_of(self, session: str, *, owner: str | None = None) -> Steps[list[Session]]:
         """Continuations, branches and subagents of a session, oldest first."""
-        return await self._database.read(lambda: sessions.children_of(session, owner))
+        return (yield from sessions.children_of(session, owner))
 
-    async def sessions_of(self, conversation: int, *, owner: str | None = None) -> list[Session]:
-        """The sessions of a conversation, oldest first."""
-        return await self._database.read(lambda: sessions.sessions_of(conversation, owner))
+    @reads
+    def sessions_of(self, conversation: int, *, owner: str | None = None) -> Steps[list[Session]]:
+        """The sessions of a conversation, oldest first; none where it is not that owner's."""
+        return (yield from sessions.sessions_of(conversation, owner))
 
-    async def end_session(self, session: str, reason: str = "done", *, owner: str | None = None) -> Session:
-        now = self._now()
-        return await self._database.write(lambda: sessions.end(session, reason, now, owner))
+    @writes
+    def end_session(self, session: str, reason: str = "done", *, owner: str | None = None) -> Steps[Session]:
+        """End a session; one that has ended already is not changed."""
+        return (yield from sessions.end(session, reason, self._now(), owner))
 
-    async def get_compression_tip(self, session: str, *, owner: str | None = None) -> str:
+    @reads
+    def get_compression_tip(self, session: str, *, owner: str | None = None) -> Steps[str]:
         """The id of the newest continuation of a session; its own where there is none."""
-        return (await self._database.read(lambda: sessions.tip_of(session, owner))).id
+        return (yield from sessions.tip_of(session, owner)).id
 
-    async def resume(self, session: str, *, owner: str | None = None) -> Session:
+    @writes
+    def resume(self, session: str, *, owner: str | None = None) -> Steps[Session]:
         """The tip of a session, open again if it had ended."""
-        return await self._database.write(lambda: sessions.resume(session, owner))
+        return (yield from sessions.resume(session, owner))
 
-    async def rename(self, session: str, title: str | None, *, owner: str | None = None) -> Session:
-        return await self._database.write(lambda: sessions.rename(session, title, owner))
+    @writes
+    def rename(self, session: str, title: str | None, *, owner: str | None = None) -> Steps[Session]:
+        return (yield from sessions.rename(session, title, owner))
 
-    async def set_model(self, session: str, model: str, *, owner: str | None = None) -> None:
-        await self._database.write(lambda: sessions.set_model(session, model, owner))
+    @writes
+    def set_model(self, session: str, model: str, *, owner: str | None = None) -> Steps[None]:
+        yield from sessions.set_model(session, model, owner)
 
-    async def system_prompt(self, session: str, *, owner: str | None = None, keep_damaged: bool = False) -> str | None:
+    @reads
+    def system_prompt(self, session: str, *, owner: str | None = None, keep_damaged: bool = False) -> Steps[str | None]:
         """The system prompt that a session was started with; with `keep_damaged` a note for one that cannot be read."""
+        found = yield from sessions.find(session, owner)
+        if found.system is None:
+            return None
+        what = f"the system prompt of session {session!r}"
+        return (yield from rows.text_at(found.system, what, session, keep_damaged))
 
-        def operation() -> Steps[str | None]:
-            found = yield from sessions.find(session, owner)
-            if found.system is None:
-                return None
-            what = f"the system prompt of session {session!r}"
-            return (yield from rows.text_at(found.system, what, session, keep_damaged))
-
-        return await self._database.read(operation)
-
-    async def branch(
+    @writes
+    def branch(
         self, session: str, at: int | None = None, *, new_id: str | None = None, owner: str | None = None
-    ) -> Session:
+    ) -> Steps[Session]:
         """A new conversation that shares the first `at` messages of a session; all of them by default."""
-        now = self._now()
-        return await self._database.write(lambda: history.branch(session, at, new_id, owner, now))
+        return (yield from history.branch(session, at, new_id, owner, self._now()))
 
     async def delete(self, session: str, *, owner: str | None = None) -> int:
         """Delete the whole conversation of a session; how many messages it had. `InUse` where it has branches."""
@@ -187,7 +189,6 @@ class Store(SearchStore, NodeStore, OverviewStore):
         *,
         session: str | None = None,
         new: NewSession | None = None,
-        chain: HashChain | None = None,
         is_exact: bool = False,
     ) -> SyncResult:
         """Store a whole history, of which only new messages are added; an edited earlier message becomes a branch.
@@ -196,9 +197,8 @@ class Store(SearchStore, NodeStore, OverviewStore):
         of it. With `is_exact` the session holds this history and no more: where more is known, it is a branch.
         """
         asked, now = new or NewSession(), self._now()
-        whole = plain_to_store(messages, chain)
-        plain = [it.message if isinstance(it, NewMessage) else it for it in whole]
-        chains = chain.of(plain) if chain is not None else chains_after(FIRST_CHAIN, plain)
+        whole = plain_to_store(messages)
+        chains = chains_of(whole)
 
         def operation() -> Steps[SyncResult]:
             synced = yield from sync.sync(sync.SyncRequest(whole, asked, session, is_exact), chains, now)
@@ -212,34 +212,38 @@ class Store(SearchStore, NodeStore, OverviewStore):
         self._count_waiting(synced.added)
         return synced
 
-    async def find_history(self, messages: Sequence[Message], new: NewSession) -> KnownHistory | None:
+    @reads
+    def find_history(self, messages: Sequence[Message | NewMessage], new: NewSession) -> Steps[KnownHistory | None]:
         """Where `sync` would find a history among those of `new.owner` and `new.lineage`; nothing is stored."""
-        chains = chains_after(FIRST_CHAIN, messages)
-        return await self._database.read(lambda: sync.find_known(chains, new))
+        return (yield from sync.find_known(chains_of(messages), new))
 
-    async def view(self, session: str, *, owner: str | None = None, keep_damaged: bool = False) -> View:
+    @reads
+    def view(self, session: str, *, owner: str | None = None, keep_damaged: bool = False) -> Steps[View]:
         """What a session shows the model; for one that a compaction ended, what it showed then.
 
         `DamagedRow` names a row that cannot be read; with `keep_damaged` a note stands in its place.
         """
-        return await self._database.read(lambda: compactions.load_view(session, owner, keep_damaged))
+        return (yield from compactions.load_view(session, owner, keep_damaged))
 
-    async def base(self, session: str, *, owner: str | None = None) -> int | None:
+    @reads
+    def base(self, session: str, *, owner: str | None = None) -> Steps[int | None]:
         """The id of the compaction in effect in a session's conversation; None where there is none."""
-        return await self._database.read(lambda: compactions.base_of(session, owner))
+        return (yield from history.base_in_effect((yield from sessions.find(session, owner))))
 
-    async def messages(
+    @reads
+    def messages(
         self, session: str, start: int = 0, stop: int = 2**62, *, owner: str | None = None, keep_damaged: bool = False
-    ) -> list[StoredMessage]:
+    ) -> Steps[list[StoredMessage]]:
         """Messages of a session's conversation by their numbers, whether they are in the view or not.
 
         `DamagedRow` names one that cannot be read; with `keep_damaged` it is given with its `damage` and a note.
         """
-        return await self._database.read(lambda: history.stored_messages(session, start, stop, owner, keep_damaged))
+        return (yield from history.stored_messages(session, start, stop, owner, keep_damaged))
 
     # Compactions
 
-    async def commit_compaction(
+    @writes
+    def commit_compaction(
         self,
         session: str,
         entry: CompactionEntry,
@@ -251,154 +255,82 @@ class Store(SearchStore, NodeStore, OverviewStore):
         nodes: NodePublication | None = None,
         new_id: str | None = None,
         owner: str | None = None,
-    ) -> Session:
+    ) -> Steps[Session]:
         """End a session with a compaction and open its continuation, which is returned. Uses up the lease.
 
         `records` of the engine that made it and `nodes` of its map are stored in the same transaction.
         `StaleView` where the view has changed since, `LeaseLost` where the lease has run out.
         """
         request, now = CompactionCommit(session, entry, calls, system, new_id, owner, nodes), self._now()
+        if lease is not None:
+            yield from compactions.require_lease(lease, (yield from self._shared_now()))
+        continuation = yield from compactions.commit(request, now)
+        if records:
+            yield from put_records(continuation.id, entry.engine, records, now)
+        if system is not None:
+            yield from self._index_system(continuation.id)
+        if entry.summary is not None:
+            yield from self._index("summary", "m.session = (SELECT id FROM sessions WHERE name = ?)", continuation.id)
+        return continuation
 
-        def operation() -> Steps[Session]:
-            if lease is not None:
-                yield from compactions.require_lease(lease, (yield from self._shared_now()))
-            continuation = yield from compactions.commit(request, now)
-            if records:
-                yield from state.put_records(continuation.id, entry.engine, records, now)
-            if system is not None:
-                yield from self._index_system(continuation.id)
-            if entry.summary is not None:
-                yield from self._index(
-                    "summary", "m.session = (SELECT id FROM sessions WHERE name = ?)", continuation.id
-                )
-            return continuation
-
-        return await self._database.write(operation)
-
-    async def undo(self, session: str, *, owner: str | None = None) -> CommittedCompaction | None:
+    @writes
+    def undo(self, session: str, *, owner: str | None = None) -> Steps[CommittedCompaction | None]:
         """Take the newest compaction out of effect and return it; None where there is none. Later messages stay."""
-        now = self._now()
-        return await self._database.write(lambda: compactions.undo(session, owner, now))
+        return (yield from compactions.undo(session, owner, self._now()))
 
-    async def compactions(
+    @reads
+    def compactions(
         self, session: str, *, owner: str | None = None, keep_damaged: bool = False
-    ) -> list[CommittedCompaction]:
+    ) -> Steps[list[CommittedCompaction]]:
         """The compactions of a session's conversation, oldest first, undone ones included.
 
         With `keep_damaged` one that cannot be read is given as one that replaced nothing.
         """
-        return await self._database.read(lambda: compactions.compactions_of(session, owner, keep_damaged))
+        return (yield from compactions.compactions_of(session, owner, keep_damaged))
 
-    async def take_lease(
+    @writes
+    def take_lease(
         self, session: str, holder: str, seconds: float = 300.0, *, owner: str | None = None
-    ) -> Lease | None:
+    ) -> Steps[Lease | None]:
         """The right to compact a session's conversation; None while another holder has it."""
+        now = yield from self._shared_now()
+        return (yield from compactions.take_lease(session, holder, seconds, now, owner))
 
-        def operation() -> Steps[Lease | None]:
-            now = yield from self._shared_now()
-            return (yield from compactions.take_lease(session, holder, seconds, now, owner))
+    @writes
+    def renew_lease(self, lease: Lease) -> Steps[bool]:
+        return (yield from compactions.renew_lease(lease, (yield from self._shared_now())))
 
-        return await self._database.write(operation)
+    @writes
+    def release_lease(self, lease: Lease) -> Steps[bool]:
+        return (yield from compactions.release_lease(lease))
 
-    async def renew_lease(self, lease: Lease) -> bool:
-        def operation() -> Steps[bool]:
-            return (yield from compactions.renew_lease(lease, (yield from self._shared_now())))
+    @reads
+    def lease_holder(self, session: str, *, owner: str | None = None) -> Steps[str | None]:
+        return (yield from compactions.lease_holder(session, (yield from self._shared_now()), owner))
 
-        return await self._database.write(operation)
+    # Usage
 
-    async def release_lease(self, lease: Lease) -> bool:
-        return await self._database.write(lambda: compactions.release_lease(lease))
-
-    async def lease_holder(self, session: str, *, owner: str | None = None) -> str | None:
-        def operation() -> Steps[str | None]:
-            return (yield from compactions.lease_holder(session, (yield from self._shared_now()), owner))
-
-        return await self._database.read(operation)
-
-    # Usage, states, windows
-
-    async def record_call(self, session: str | None, call: ModelCall, *, owner: str | None = None) -> None:
+    @writes
+    def record_call(self, session: str | None, call: ModelCall, *, owner: str | None = None) -> Steps[None]:
         """Store a call that brought no message; one that did belongs to its `append`.
 
         Without a session it is a call of the owner's that belongs to no conversation.
         """
-        now = self._now()
-        await self._database.write(lambda: calls.record_session_call(session, call, now, owner))
+        yield from calls.record_session_call(session, call, self._now(), owner)
 
-    async def usage(self, by: Sequence[Grouping] = (), which: CallFilter | None = None) -> list[UsageTotal]:
+    @reads
+    def usage(self, by: Sequence[Grouping] = (), which: CallFilter | None = None) -> Steps[list[UsageTotal]]:
         """Calls added up per group."""
-        return await self._database.read(lambda: calls.totals(by, which or CallFilter()))
+        return (yield from calls.totals(by, which or CallFilter()))
 
-    async def state(self, session: str, *, owner: str | None = None) -> dict[str, Any]:
-        """The values set for a session's conversation, by name."""
-        return await self._database.read(lambda: state.read_state(session, owner))
-
-    async def set_state(self, session: str, values: Mapping[str, Any], *, owner: str | None = None) -> None:
-        """Set values by name; None removes one."""
-        now = self._now()
-        await self._database.write(lambda: state.write_state(session, dict(values), now, owner))
-
-    async def swap_state(self, session: str, name: str, before: Any, after: Any, *, owner: str | None = None) -> bool:
-        """Set a value where it is still `before`, as `state` gave it; False where another process was quicker."""
-        now = self._now()
-        return await self._database.write(lambda: state.swap_state(session, name, before, after, now, owner))
-
-    async def put_engine_records(
-        self, session: str, engine: str, records: Sequence[EngineRecord], *, owner: str | None = None
-    ) -> None:
-        """Store records of an engine with a session's conversation; one of the same id is replaced."""
-        now = self._now()
-        await self._database.write(lambda: state.put_records(session, engine, records, now, owner))
-
-    async def engine_records(
-        self,
-        session: str,
-        engine: str,
-        ids: Sequence[str] | None = None,
-        *,
-        after: str | None = None,
-        limit: int = 1_000,
-        owner: str | None = None,
-    ) -> list[EngineRecord]:
-        """Records of an engine: those of `ids` that there are, or all in the order of their first storing.
-
-        All are read in pages: `limit` of them, behind the record `after`.
-        """
-        if ids is not None:
-            return await self._database.read(lambda: state.read_records_by_id(session, engine, ids, owner))
-        return await self._database.read(lambda: state.read_records(session, engine, after, limit, owner))
-
-    async def learn_window(self, model: str, base_url: str, tokens: int) -> None:
-        """Remember a window that a provider stated."""
-        now = self._now()
-        await self._database.write(lambda: state.learn_window(model, base_url, tokens, now))
-
-    async def forget_window(self, model: str, base_url: str) -> None:
-        await self._database.write(lambda: state.forget_window(model, base_url))
-
-    async def learnt_window(self, model: str, base_url: str) -> LearntWindow | None:
-        return await self._database.read(lambda: state.learnt_window(model, base_url))
-
-    async def learnt_windows(self) -> list[LearntWindow]:
-        return await self._database.read(state.learnt_windows)
-
-    # Outputs
-
-    async def keep_output(self, new: NewOutput) -> str:
+    @writes
+    def keep_output(self, new: NewOutput) -> Steps[str]:
         """Store a spilled output, once per text; its id."""
-        now = self._now()
-
-        def operation() -> Steps[str]:
-            name = yield from state.keep_output(new, now)
-            yield from self._index(
-                "output", "m.name = ? AND NOT EXISTS (SELECT 1 FROM docs WHERE kind = 'output' AND ref = m.id)", name
-            )
-            return name
-
-        return await self._database.write(operation)
-
-    async def output(self, output: str, *, owner: str | None = None) -> StoredOutput | None:
-        return await self._database.read(lambda: state.read_output(output, owner))
+        name = yield from keep_output(new, self._now())
+        yield from self._index(
+            "output", "m.name = ? AND NOT EXISTS (SELECT 1 FROM docs WHERE kind = 'output' AND ref = m.id)", name
+        )
+        return name
 
     # Health
 
@@ -406,19 +338,17 @@ class Store(SearchStore, NodeStore, OverviewStore):
         """Everything that is wrong. Reads the whole database."""
         return await maintenance.check_database(self._database, self.index_waiting)
 
-    async def quarantine(self) -> list[QuarantinedRow]:
+    @writes
+    def quarantine(self) -> Steps[list[QuarantinedRow]]:
         """Set aside every row that cannot be read, with a note in its place; those rows. Rebuild the index then."""
-        now = self._now()
-        return await self._database.write(lambda: quarantine.set_aside(now))
+        return (yield from quarantine.set_aside(self._now()))
 
-    async def quarantined(self) -> list[QuarantinedRow]:
+    @reads
+    def quarantined(self) -> Steps[list[QuarantinedRow]]:
         """What was set aside so far, oldest first, with its bytes."""
-        return await self._database.read(quarantine.list_quarantined)
+        return (yield from quarantine.list_quarantined())
 
     # Helpers of the methods above
-
-    def _now(self) -> int:
-        return micros_of(self._clock())
 
     def _shared_now(self) -> Steps[int]:
         """The time by a clock that all processes on this database share."""
@@ -454,9 +384,10 @@ class Store(SearchStore, NodeStore, OverviewStore):
                 del self._calls[next(iter(self._calls))]
 
     def _count_waiting(self, added: int) -> None:
+        """Note that rows were appended: now and then they are indexed, and get vectors."""
         self._waiting_rows += added
         if self._waiting_rows >= _INDEX_EVERY_ROWS and not self._database.index.is_immediate:
             self._waiting_rows = 0
             self._database.write_soon(lambda: catch_up(self._database.index))
-        if self._embedder is not None:
-            self._count_unembedded(added)
+        if self._vectors is not None:
+            self._vectors.count_added(added, self.index_waiting)

@@ -18,6 +18,7 @@ from clew.app import GatewayAppOptions, open_gateway
 from clew.config import read_config
 from clew.events import Event, Events
 from clew.gateway import (
+    HOLD_SECONDS,
     PING_SECONDS,
     ExchangeRecord,
     GatewayObserver,
@@ -76,6 +77,7 @@ async def gateway_with(
     observers: tuple[GatewayObserver, ...] = (),
     clock: Callable[[], float] = time.monotonic,
     ping_seconds: float = PING_SECONDS,
+    hold_seconds: float = HOLD_SECONDS,
     handoffs: HandoffWriter = "built-in",
     upstreams: tuple[str, ...] | None = None,
 ) -> AsyncIterator[GatewayFlow]:
@@ -102,6 +104,7 @@ async def gateway_with(
             clock,
             adds_breakpoints=adds_breakpoints,
             ping_seconds=ping_seconds,
+            hold_seconds=hold_seconds,
         )
         opened = open_gateway(read_config(variables), variables, store, options, Events(events.append))
         server = await last.enter_async_context(opened)

@@ -17,7 +17,7 @@ from clew.config import Settings
 from clew.engines import Compaction, ContextCompressor, EngineFactory
 from clew.events import CompactionFinished, CompactionUndone, Event, Events
 from clew.handoff import is_instruction
-from clew.messages import Message, Tool, calls_of, without_cache_markers
+from clew.messages import Message, Tool, without_cache_markers
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import NewSession, Store, open_store
 from clew.tokens import LearntLimits, count_tokens
@@ -203,17 +203,3 @@ async def _store_in(folder: Path, store: Store | None) -> AsyncIterator[Store]:
         return
     async with open_store(folder / "state.db", flush="normal") as opened:
         yield opened
-
-
-def calls_have_results(messages: Sequence[Message]) -> bool:
-    """Whether every call has its result directly behind it, and every result its call."""
-    waiting: set[str | None] = set()
-    for message in messages:
-        if message["role"] == "tool":
-            if message.get("tool_call_id") not in waiting:
-                return False
-            waiting.discard(message.get("tool_call_id"))
-        elif waiting:
-            return False
-        waiting |= {call["id"] for call in calls_of(message)}
-    return not waiting

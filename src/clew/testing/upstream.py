@@ -21,14 +21,16 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from clew.gateway.aws import STREAM_TYPE, event_frame
-from clew.testing.upstream_cache import UpstreamCache, listed_messages, prompt_tokens
 from clew.testing.upstream_rules import (
     ProviderRefusal,
+    UpstreamCache,
     UpstreamRules,
     bound_signature,
     cloud_refusal,
     dropped_thinking,
     first_refusal,
+    listed_messages,
+    prompt_tokens,
     refusal,
     words_for,
 )

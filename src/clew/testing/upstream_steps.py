@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from clew.handoff.prompt import EXTEND, template_text
-from clew.testing.upstream_cache import listed_messages
+from clew.testing.upstream_rules import listed_messages
 from clew.testing.upstream_wires import CHAT, GEMINI, MESSAGES, RESPONSES, Event, UpstreamAnswer
 
 _INSTRUCTION = json.dumps(template_text(EXTEND).partition("]")[0])[1:-1]

@@ -14,9 +14,10 @@ from clew.tokens.families import DEFAULT_WINDOW, normalize_model_name
 if TYPE_CHECKING:
     from clew.tokens.media import image_size_in_header
     from clew.tokens.size import Calibration, ConversationSize
-    from clew.tokens.window_table import KNOWN_MODELS, KnownModel
     from clew.tokens.windows import (
+        KNOWN_MODELS,
         LADDER,
+        KnownModel,
         LearntLimit,
         LearntLimits,
         Window,
@@ -52,7 +53,6 @@ __getattr__, __dir__ = lazy_names(
     {
         ".media": "image_size_in_header",
         ".size": "Calibration ConversationSize",
-        ".window_table": "KNOWN_MODELS KnownModel",
-        ".windows": "LADDER LearntLimit LearntLimits Window known_model next_guess window_of",
+        ".windows": "KNOWN_MODELS KnownModel LADDER LearntLimit LearntLimits Window known_model next_guess window_of",
     },
 )

@@ -214,7 +214,7 @@ def count_tokens(
     OpenAI's o200k. `InvalidArgument` and `InvalidMessage` for what cannot be read.
     """
     if model is not None and not isinstance(model, str):
-        raise InvalidArgument(f"model={model!r:.80} is no text; pass the name of a model, or None")
+        raise InvalidArgument(f"model={model!r:.80} is no text", remedy="pass the name of a model, or None")
     counter = counter_for(model)
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]

@@ -96,15 +96,14 @@ FAMILIES = (
     # The vocabulary of Gemini is Gemma's: equal within 1% on recorded prompts. Counting with it is slow, so only the
     # weights are used.
     ModelFamily("gemini", r"gemini|learnlm", weights="gemma", framing=_GEMINI, images="gemini"),
-    ModelFamily("gemma 2", r"gemma-?2", "gemma2", weights="gemma", framing=_GEMINI, images="gemini"),
-    ModelFamily("gemma", r"gemma(-?\d)?|embeddinggemma", "gemma3", weights="gemma", framing=_GEMINI, images="gemini"),
+    ModelFamily("gemma", r"gemma(-?\d)?|embeddinggemma", weights="gemma", framing=_GEMINI, images="gemini"),
     ModelFamily("qwen", r"qwen-?2|qwen-?3(?!-\d(?!\d*b))|qwen(?!-?\d)|qwq|qvq", "qwen3", ratio=1.11, framing=_CHATML),
     ModelFamily("qwen, from 3.5", r"qwen(-?\d)?", "qwen3", is_own_vocabulary=False, ratio=1.11, framing=_CHATML),
     ModelFamily("deepseek", r"deepseek-(v3|r1|chat|reasoner|coder-v2|v2)", "deepseek_v3", ratio=1.04, framing=_CHATML),
     ModelFamily("deepseek, later", r"deepseek", "deepseek_v3", is_own_vocabulary=False, ratio=1.04, framing=_CHATML),
     ModelFamily("llama 3", r"(meta-)?llama-?3|hermes-[34]|nemotron-70b", "llama3", ratio=1.01, framing=_CHATML),
-    ModelFamily("llama 2", r"(meta-)?llama-?2|tinyllama|vicuna", "llama2", ratio=1.32, framing=_CHATML),
-    ModelFamily("codellama", r"code-?llama", "codellama", ratio=1.32, framing=_CHATML),
+    ModelFamily("llama 2", r"(meta-)?llama-?2|tinyllama|vicuna", ratio=1.32, framing=_CHATML),
+    ModelFamily("codellama", r"code-?llama", ratio=1.32, framing=_CHATML),
     ModelFamily(
         "mistral, first", r"mistral-7b|mixtral|open-mi(s|x)tral-(7b|8x)", "mistral_v2", ratio=1.31, framing=_CHATML
     ),
@@ -113,8 +112,9 @@ FAMILIES = (
     ModelFamily("glm, later", r"(chat)?glm", "glm4", is_own_vocabulary=False, ratio=1.03, framing=_CHATML),
     ModelFamily("kimi", r"kimi-k2|kimi-linear|kimi-dev", "kimi_k2", framing=_CHATML),
     ModelFamily("kimi, later", r"kimi|moonshot", "kimi_k3", is_own_vocabulary=False, framing=_CHATML),
-    ModelFamily("phi 4", r"phi-?4", "phi4", ratio=1.01, framing=_CHATML),
-    ModelFamily("olmo 2", r"olmo-?2", "olmo2", ratio=1.01, framing=_CHATML),
+    # Both took over OpenAI's vocabulary.
+    ModelFamily("phi 4", r"phi-?4", "cl100k_base", ratio=1.01, framing=_CHATML),
+    ModelFamily("olmo 2", r"olmo-?2", "cl100k_base", ratio=1.01, framing=_CHATML),
 )  # fmt: skip
 
 # For no model: OpenAI's current vocabulary, which most other programs count with.

@@ -30,8 +30,26 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from clew.errors import ClewError
+from clew.lazy import read_beside
 from clew.tokens.families import DEFAULT_WINDOW, normalize_model_name, starts_with_name
-from clew.tokens.window_table import KNOWN_MODELS, KnownModel
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """Window and largest output of a model and every variant of it: `gpt-4` for `gpt-4-0613`, not for `gpt-4o`."""
+
+    name: str
+    """As `normalize_model_name` gives it. Of several rows the longest name counts."""
+    window: int
+    max_output: int | None
+    source: str
+
+
+_TABLE = json.loads(read_beside(__file__, "models.json"))
+KNOWN_MODELS = tuple(
+    KnownModel(name, window, max_output, _TABLE["sources"][source])
+    for name, window, max_output, source in _TABLE["models"]
+)
 
 WindowSource: TypeAlias = Literal["config", "stated", "endpoint", "table", "default"]
 
@@ -155,7 +173,7 @@ def _notice_of_overruled_limit(model: str, configured: int, learnt: int) -> str:
 def _notice_of_unknown_window(model: str) -> str:
     return (
         f"The window of {model or 'the model'} is not known; {DEFAULT_WINDOW:,} tokens are assumed. "
-        "Set its context length in the config to be sure."
+        "Set model.context_length in the config to be sure."
     )
 
 
@@ -217,7 +235,9 @@ class LearntLimits:
         gone = self.of_model(model)
         kept = {key: tokens for key, tokens in self._limits.items() if _limit_of(key, tokens) not in gone}
         if gone and not self._write(kept):
-            raise ClewError(f"{self._path} could not be written, so nothing was forgotten; look at its permissions")
+            raise ClewError(
+                f"{self._path} could not be written, so nothing was forgotten", remedy="look at its permissions"
+            )
         self._limits, self._unwritten = kept, {}
         return gone
 

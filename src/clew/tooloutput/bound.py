@@ -36,7 +36,9 @@ class ToolOutputLimits:
     def __post_init__(self) -> None:
         for name in ("per_result_chars", "per_turn_chars", "preview_chars"):
             if getattr(self, name) < 1:
-                raise InvalidArgument(f"{name} = {getattr(self, name)} leaves no room for any output; pass 1 or more")
+                raise InvalidArgument(
+                    f"{name} = {getattr(self, name)} leaves no room for any output", remedy="pass 1 or more"
+                )
 
 
 def limits_for_window(window_tokens: int | None, limits: ToolOutputLimits | None = None) -> ToolOutputLimits:
@@ -51,7 +53,9 @@ def limits_for_window(window_tokens: int | None, limits: ToolOutputLimits | None
     if window_tokens is None:
         return most
     if window_tokens < 1:
-        raise InvalidArgument(f"window_tokens = {window_tokens} is no window; pass its tokens, or None if unknown")
+        raise InvalidArgument(
+            f"window_tokens = {window_tokens} is no window", remedy="pass its tokens, or None if unknown"
+        )
     window = max(window_tokens, SMALLEST_WINDOW)
     per_result = min(most.per_result_chars, window // 2)
     return ToolOutputLimits(

@@ -139,7 +139,7 @@ class SpillFolder:
     def path(self, spill_id: str) -> Path:
         """Where the text of this id is, or would be."""
         if not _ID.fullmatch(spill_id):
-            raise InvalidArgument(f"{spill_id!r} is no id of persisted output; ids are 32 hexadecimal digits")
+            raise InvalidArgument(f"{spill_id!r} is no id of persisted output", remedy="ids are 32 hexadecimal digits")
         return self.folder / f"{spill_id}.txt"
 
     def remove(self, spill_id: str) -> bool:

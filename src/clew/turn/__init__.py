@@ -7,7 +7,14 @@ Knows the store, engines, caching and providers; knows no tool, screen or wire.
 
 from clew.errors import ContextExhausted
 from clew.turn.automatic_recall import RecallCounts, is_recall, recall_counts
-from clew.turn.compaction import PreparedCompaction, handoff_of, handoff_text_of, uninterruptible
+from clew.turn.compaction import (
+    PreparedCompaction,
+    handoff_of,
+    handoff_text_of,
+    prepared_from_plain,
+    prepared_to_plain,
+    uninterruptible,
+)
 from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
 from clew.turn.entities import ConversationState, describe_entity, read_conversation_state, state_lines
@@ -25,11 +32,10 @@ from clew.turn.fold_prices import (
     next_message_cost,
     reports_finished,
 )
-from clew.turn.plain_compaction import prepared_from_plain, prepared_to_plain
 from clew.turn.projected import ProjectedConversation, RecalledMessage, TakenHistory
-from clew.turn.projection import Projection
-from clew.turn.projection_host import EventLoopThread
+from clew.turn.projection import EventLoopThread, Projection
 from clew.turn.recall import (
+    OPENED_CHARS,
     PAGE_CHARS,
     SHORT_CHARS,
     CallLink,
@@ -45,6 +51,7 @@ from clew.turn.recall import (
     open_messages,
     opened_label,
     position_of,
+    reading_on,
     search_history,
 )
 from clew.turn.recover import Recovery, is_overflow, largest_parts
@@ -56,12 +63,14 @@ from clew.turn.request import (
     TurnOptions,
     call_of,
     summary_model_of,
+    window_for,
 )
-from clew.turn.run import STOPPED, answer, bound_newest, keep_partial_reply, receive, run_turn
+from clew.turn.run import BROKEN_OFF, STOPPED, answer, bound_newest, keep_partial_reply, receive, run_turn
 from clew.turn.runtime import Runtime, spill_folder
 from clew.turn.view import Pin
 
 __all__ = [
+    "BROKEN_OFF",
     "CACHE_SECONDS",
     "COLD_AT",
     "FINISHED_AT",
@@ -69,6 +78,7 @@ __all__ = [
     "HANDOFF_SHARE",
     "IDLE_AT",
     "KEPT_SHARE",
+    "OPENED_CHARS",
     "PAGE_CHARS",
     "SHORT_CHARS",
     "STOPPED",
@@ -122,6 +132,7 @@ __all__ = [
     "prepared_from_plain",
     "prepared_to_plain",
     "read_conversation_state",
+    "reading_on",
     "recall_counts",
     "receive",
     "reports_finished",
@@ -132,4 +143,5 @@ __all__ = [
     "state_lines",
     "summary_model_of",
     "uninterruptible",
+    "window_for",
 ]

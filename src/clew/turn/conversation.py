@@ -278,7 +278,7 @@ class Conversation:
     async def unpin(self, number: int) -> Pin:
         """Take a pin away, by its number in `pins` from 1; the one that was taken."""
         if not 1 <= number <= len(self.pins):
-            raise InvalidArgument(f"there is no pin {number}; there are {len(self.pins)}")
+            raise InvalidArgument(f"there is no pin {number}", remedy=f"there are {len(self.pins)}")
         pins = list(self.pins)
         taken = pins.pop(number - 1)
         await self._store_pins(pins)

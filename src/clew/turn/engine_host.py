@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from clew.engines import HistoryHit, HistoryHits, HistoryQuery, HistoryRow, Node
@@ -106,38 +107,13 @@ class StoreEngineHost:
 
 def node_of(stored: StoredNode) -> Node:
     """A node of the store as an engine knows it."""
-    return Node(
-        stored.name,
-        stored.depth,
-        stored.first,
-        stored.last,
-        stored.text,
-        stored.tokens,
-        stored.covered_tokens,
-        stored.written_by,
-        stored.template,
-        stored.is_final,
-        stored.children,
-        stored.replaces,
-    )
+    # The same fields in the same order; `at` is the last one of the store.
+    return Node(*astuple(stored)[:-1])
 
 
 def new_node(node: Node) -> NewNode:
     """A node of an engine as the store takes it."""
-    return NewNode(
-        node.id,
-        node.depth,
-        node.first,
-        node.last,
-        node.text,
-        node.tokens,
-        node.covered_tokens,
-        node.written_by,
-        node.template,
-        node.is_final,
-        node.children,
-        node.replaces,
-    )
+    return NewNode(*astuple(node))
 
 
 def _hit(hit: SearchHit) -> HistoryHit:

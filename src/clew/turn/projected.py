@@ -11,18 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from clew.errors import ClewError, StaleHistory, UnknownSession
-from clew.messages import (
-    DialectName,
-    GrowingHistory,
-    Message,
-    Tool,
-    detect_dialect,
-    digest,
-    with_pieces_of,
-)
+from clew.messages import DialectName, History, Item, Message, Tool, detect_dialect
 from clew.store import CommittedCompaction, ModelCall, NewMessage, NewSession, SearchScope, View
 from clew.turn.conversation import Conversation
-from clew.turn.recall import SHORT_CHARS, OpenedMessage, found_texts, is_message_name, open_messages, search_history
+from clew.turn.recall import OpenedMessage, found_texts, is_message_name, open_messages, search_history
 from clew.turn.request import ModelTarget, TurnOptions, call_of
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage
@@ -67,11 +59,9 @@ class ProjectedConversation:
         """Whether the last call went on in a branch, because an earlier message had been edited."""
         self._runtime = runtime
         self._new = new or NewSession(source="library", model=runtime.target.model)
-        self._history: GrowingHistory | None = None
+        self._history: History | None = None
         self._shown: View | None = None
         """The view whose messages are the caller's objects."""
-        self._spelled: object = None
-        """The spelling of the history that they are of."""
         self._syncs = 0
         self._writing: asyncio.Task[None] | None = None
         """Keeps the newest messages; its result says where."""
@@ -82,8 +72,8 @@ class ProjectedConversation:
 
     @property
     def items(self) -> Sequence[Any]:
-        """The items of the history as far as it is known; whoever knows that one is unchanged gives the same object."""
-        return self._history.items if self._history else ()
+        """The wire items as far as they are known; whoever knows that one is unchanged gives the same object."""
+        return self._history.raw if self._history else ()
 
     def is_followed_by(self, items: Sequence[Any], dialect: DialectName) -> bool:
         """Whether a history is the known one with nothing or something behind it."""
@@ -128,40 +118,42 @@ class ProjectedConversation:
         return conversation
 
     async def peek(self, items: Sequence[Any], dialect: DialectName) -> list[Any] | None:
-        """What a history would be shown as, by what the store has of it; None where nothing of it is folded.
+        """What a history would be shown as, by what the store has of it: written items, and the places of the others.
 
-        Nothing is kept of it: for a request that is only counted.
+        None where nothing of it is folded. Nothing is kept of it: for a request that is only counted.
         """
-        history, store = GrowingHistory(dialect), self._runtime.store
+        history, store = History(dialect), self._runtime.store
         own = history.extend(items)
-        found = await store.find_history(own, self._new)
+        found = await store.find_history(_to_store(history, own), self._new)
         if found is None or found.count < (await store.session(found.session)).first_seq:
             return None
         view = await store.view(found.session)
         if view.base is None:
             return None
-        shown = list(own[found.count :])
-        for at in range(len(view.messages) - 1, -1, -1):
-            seq = view.seqs[at]
-            if seq is None or at in view.written:
-                shown.insert(0, view.messages[at])
-            elif seq < found.count:
-                shown.insert(0, own[seq])
-        return history.write(shown)
+        rows = [at for at, seq in enumerate(view.seqs) if seq is None or at in view.written or seq < found.count]
+        shown = [_shown_item(history, view.messages[at], view.seqs[at], at in view.written) for at in rows]
+        return history.places([*shown, *own[found.count :]])
 
     def show(self, conversation: Conversation) -> list[Any]:
         """The view of a conversation that was taken, as items to send now."""
         changed = self.show_if_changed(conversation)
-        return list(self.items) if changed is None else changed
+        return (
+            list(self.items) if changed is None else [self.items[it] if isinstance(it, int) else it for it in changed]
+        )
 
     def show_if_changed(self, conversation: Conversation) -> list[Any] | None:
-        """The same; None where the view is the history as it came."""
-        self._show_own_objects(conversation)
+        """The same as written items, and places of those that leave as they came; None where all of them do."""
+        self._share_messages(conversation)
+        view, history = conversation.view, self._history
         self._sent = len(conversation.messages)
-        assert self._history is not None
-        if conversation.view.base is None and self._sent == len(self._history.messages):
+        assert history is not None
+        if view.base is None and self._sent == len(history):
             return None
-        return self._history.write(conversation.messages)
+        written = view.stored.written
+        return history.places(
+            _shown_item(history, message, seq, at in written)
+            for at, (message, seq) in enumerate(zip(view.messages, view.seqs, strict=True))
+        )
 
     async def observe(self, usage: CanonicalUsage, *, direct: CanonicalUsage | None = None) -> None:
         """The real usage of the request that the last `fit` was for: it corrects the count, and is recorded.
@@ -176,12 +168,12 @@ class ProjectedConversation:
         await self._runtime.store.record_call(conversation.session, call)
 
     def place_of(self, number: int) -> int:
-        """The place among the items of the history that a message begins at; the end where it has not come yet."""
+        """The wire item that a message begins at; the end where it has not come yet."""
         return self._history.place_of(number) if self._history else 0
 
     def count_from(self, place: int) -> int:
-        """How many messages of the history begin at this place among its items, or behind it."""
-        count, total = 0, len(self._history.messages) if self._history else 0
+        """How many messages of the history begin at this wire item, or behind it."""
+        count, total = 0, len(self._history) if self._history else 0
         while count < total and self.place_of(total - count - 1) >= place:
             count += 1
         return count
@@ -189,10 +181,10 @@ class ProjectedConversation:
     @property
     def taken(self) -> TakenHistory | None:
         """The history as it is known now; None where there is none."""
-        if self._history is None or self.session is None or not self._history.messages:
+        if self._history is None or self.session is None or not self._history.items:
             return None
-        messages = self._history.messages
-        return TakenHistory(self._syncs, len(messages), digest(messages[-1]))
+        items = self._history.items
+        return TakenHistory(self._syncs, len(items), items[-1].digest)
 
     async def record(
         self,
@@ -210,11 +202,11 @@ class ProjectedConversation:
             return False
         await self._settled()
         conversation = await self._runtime.conversation(self.session or session)
-        if conversation.view.next_seq != len(history.messages) or len(conversation.messages) != self._sent:
+        if conversation.view.next_seq != len(history) or len(conversation.messages) != self._sent:
             return False
         if usage is not None:
             conversation.observe_usage(usage, self._sent, ())
-        known, shown = len(history.messages), len(history.items)
+        known, shown = len(history), len(history.raw)
         try:
             await conversation.append(_to_store(history, history.extend(items)), call, after=known)
         except ClewError:
@@ -246,7 +238,7 @@ class ProjectedConversation:
         """Those of the whole conversation, oldest first; `is_in_effect` tells the undone ones apart."""
         return [] if self.session is None else await self._runtime.store.compactions(self.session)
 
-    async def recall(self, query: str, around: str = "", chars: int = SHORT_CHARS) -> list[RecalledMessage]:
+    async def recall(self, query: str, around: str = "", chars: int | None = None) -> list[RecalledMessage]:
         """Messages of the history, in view or not: those that a text names (m12, m12-m20), or that its words find."""
         store = self._runtime.store
         if self.session is None:
@@ -281,10 +273,10 @@ class ProjectedConversation:
             return await self._sync(items, dialect)
         if conversation.view.next_seq != known:
             return await self._sync(items, dialect)
-        new = _to_store(history, history.messages[known:])
+        new = _to_store(history, history.items[known:])
         if is_beside and new and not any(it.message["role"] == "assistant" for it in new):
             writing = conversation.append_beside(new)
-            whole = _to_store(history, history.messages)
+            whole = _to_store(history, history.items)
             conversation.writing = asyncio.create_task(self._keep(writing, self.session, whole))
             self._writing = conversation.writing
             return conversation
@@ -306,6 +298,11 @@ class ProjectedConversation:
         except UnknownSession:
             self._branch = (await store.sync(messages, new=self._new, is_exact=True)).session
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether the store does not have yet all that came."""
+        return self._writing is not None and not self._writing.done()
+
     async def written(self) -> None:
         """Wait until the store has what came, or it could not be kept. Needs no lock."""
         if self._writing is not None:
@@ -317,12 +314,12 @@ class ProjectedConversation:
         if self._branch is not None:
             self.session, self._branch, self._shown = self._branch, None, None
             conversation = await self._runtime.conversation(self.session)
-            self._show_own_objects(conversation)
+            self._share_messages(conversation)
             self._sent = len(conversation.messages)
 
     async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
         """The first call, and one whose history is not the known one with more behind it."""
-        history = GrowingHistory(dialect)
+        history = History(dialect)
         messages = _to_store(history, history.extend(items))
         try:
             synced = await self._runtime.store.sync(messages, session=self.session, new=self._new, is_exact=True)
@@ -340,33 +337,37 @@ class ProjectedConversation:
         self.session, self._history, self._shown = synced.session, history, None
         conversation = await self._runtime.conversation(self.session)
         await conversation.follow_sync(synced, messages)
-        self._show_own_objects(conversation)
+        self._share_messages(conversation)
         return conversation
 
-    def _show_own_objects(self, conversation: Conversation) -> None:
-        """Show the caller's objects for the rows that are in view, where the view was read from the store."""
+    def _share_messages(self, conversation: Conversation) -> None:
+        """Let the view have the messages of the history for its rows, in place of those that the store has read."""
         view, history = conversation.view, self._history
         self.session = conversation.session
-        if history is None or (view.stored is self._shown and self._spelled is history.spelling):
+        if history is None or view.stored is self._shown:
             return
-        own = history.messages
-        written = view.stored.written
-        objects = list(view.messages)
-        for at, seq in enumerate(view.seqs):
-            if seq is not None and seq < len(own):
-                objects[at] = own[seq] if at not in written else with_pieces_of(own[seq], objects[at])
-        if any(one is not other for one, other in zip(objects, view.messages, strict=True)):
-            view.adopt(objects)
-        self._shown, self._spelled = view.stored, history.spelling
+        messages = [
+            history.items[seq].message
+            if seq is not None and seq < len(history) and at not in view.stored.written
+            else it
+            for at, (it, seq) in enumerate(zip(view.messages, view.seqs, strict=True))
+        ]
+        view.adopt(messages)
+        self._shown = view.stored
 
 
-def _to_store(history: GrowingHistory, messages: Sequence[Message]) -> list[NewMessage]:
-    """Messages of a history with the wire items that they were read from, which the store keeps as they came."""
-    rows = []
-    for message in messages:
-        origin = history.origin_of(message)
-        if origin is None:
-            rows.append(NewMessage(message))
-        else:
-            rows.append(NewMessage(message, dialect=history.dialect, items=origin.items, part=origin.part))
-    return rows
+def _shown_item(history: History, message: Message, seq: int | None, is_written: bool) -> Item:
+    """A message in view as an item: as it came, a shorter form of what came, or a new one."""
+    if seq is None or seq >= len(history):
+        return Item(message)
+    return history.items[seq].changed_to(message) if is_written else history.items[seq]
+
+
+def _to_store(history: History, items: Sequence[Item]) -> list[NewMessage]:
+    """Items of a history with the wire items that they were read from, which the store keeps as they came."""
+    return [
+        NewMessage(it.message, digest=it.digest)
+        if it.is_its_wire_item
+        else NewMessage(it.message, dialect=history.dialect, items=it.raw, part=it.part, digest=it.digest)
+        for it in items
+    ]

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
 from copy import copy
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from clew.config import CompressionSettings, Settings
-from clew.engines import EngineFactory, checked_tokens, checked_window
+from clew.config import CompressionSettings, Settings, clew_home
+from clew.engines import ContextEngine, EngineFactory, EngineSetup, checked_tokens, checked_window, engine_catalog
 from clew.errors import InvalidArgument
-from clew.events import Event
-from clew.handoff import SummaryModel
+from clew.events import Event, Events
+from clew.handoff import ModelSummarizer, SummaryModel, summary_model_for
 from clew.messages import (
     DialectName,
     Message,
     as_sequence,
+    checked_dialect,
     detect_dialect,
     plain_system,
     plain_tools,
     text_of,
 )
-from clew.store import CommittedCompaction, NewSession
+from clew.store import CommittedCompaction, NewSession, installed_embedder, open_store
+from clew.tokens import counter_for
+from clew.tooloutput import SpillFolder
 from clew.turn.projected import ProjectedConversation, RecalledMessage
-from clew.turn.projection_host import ProjectionHost, engine_factory
-from clew.turn.recall import SHORT_CHARS
-from clew.turn.request import ModelTarget
+from clew.turn.request import ModelTarget, RuntimeOptions
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage, normalize_usage
 
@@ -67,19 +74,22 @@ class Projection:
         name: str | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> None:
-        if session is not None and name is not None:
-            raise InvalidArgument("session and name both say which conversation it is; give one of them")
-        for name_, value in (("model", model), ("session", session), ("name", name)):
-            if value is not None and not isinstance(value, str):
-                raise InvalidArgument(f"{name_}={value!r:.80} is no text; pass a text, or None")
+        _check_names(session, name)
+        _check("model", model, str, "a text")
+        _check("engine", engine, (str, Callable), "the name of an engine, or a function that makes one")
+        _check("store", store, (str, Path), "a path or an address")
+        _check("summarizer", summarizer, (Callable, SummaryModel), "a function that takes a prompt and returns text")
+        _check("settings", settings, CompressionSettings, "CompressionSettings")
+        _check("on_event", on_event, Callable, "a function that takes an event")
         if context_length is not None and checked_window(context_length) < _SMALLEST_WINDOW:
             raise InvalidArgument(
-                f"context_length={context_length} leaves no room for a conversation; give {_SMALLEST_WINDOW:,} or more"
+                f"context_length={context_length} leaves no room for a conversation",
+                remedy=f"give {_SMALLEST_WINDOW:,} or more",
             )
         if max_output is not None and checked_tokens("max_output", max_output) < 1:
-            raise InvalidArgument(f"max_output={max_output} is no number of tokens; give 1 or more, or leave it out")
-        if settings is not None and not isinstance(settings, CompressionSettings):
-            raise InvalidArgument(f"settings={settings!r:.80} are no CompressionSettings")
+            raise InvalidArgument(
+                f"max_output={max_output} is no number of tokens", remedy="give 1 or more, or leave it out"
+            )
         self._model = model or _ANY_MODEL
         self._session, self._name = session, name
         self._host = ProjectionHost(
@@ -139,10 +149,11 @@ class Projection:
         """Bring back what a fold left out; False where none is in effect. The next `fit` folds only if it must."""
         return self._host.run(self._undo())
 
-    def recall(self, query: str, *, around: str = "", chars: int = SHORT_CHARS) -> list[RecalledMessage]:
+    def recall(self, query: str, *, around: str = "", chars: int | None = None) -> list[RecalledMessage]:
         """Originals, also of what was folded: m12 or m12-m20 as a handoff names them, or those that words find.
 
-        Of an opened message with more than `chars` characters, `snippet` is the part around the words of `around`.
+        Of an opened message with more than `chars` characters (6,000, or less where several share a page), `snippet` is
+        the part around the words of `around`.
         """
         return self._host.run(self._recall(query, around, chars))
 
@@ -163,6 +174,7 @@ class Projection:
 
     def another(self, *, session: str | None = None, name: str | None = None) -> Projection:
         """A projection of another conversation, with the same settings, store and thread; open as long as this one."""
+        _check_names(session, name)
         made = copy(self)
         made._session, made._name, made._conversation = session, name, None
         made._lock, made._is_first = asyncio.Lock(), False
@@ -206,6 +218,8 @@ class Projection:
         self, history: Any, system: Any, tools: Sequence[Any] | None, named: DialectName | None
     ) -> list[Any]:
         items = list(as_sequence(history))
+        if named is not None:
+            checked_dialect(named)
         lead, rest = split_prompt(items)
         async with self._lock:
             conversation = await self._open()
@@ -222,6 +236,7 @@ class Projection:
             await (await self._open()).observe(canonical)
 
     async def _compact(self, focus: str | None) -> bool:
+        _check("focus", focus or None, str, "a text")
         async with self._lock:
             return await (await self._open()).compact(focus)
 
@@ -229,8 +244,11 @@ class Projection:
         async with self._lock:
             return await (await self._open()).undo()
 
-    async def _recall(self, query: str, around: str, chars: int) -> list[RecalledMessage]:
-        if not query.strip():
+    async def _recall(self, query: str, around: str, chars: int | None) -> list[RecalledMessage]:
+        _check("around", around or None, str, "a text")
+        if chars is not None and checked_tokens("chars", chars) < 1:
+            raise InvalidArgument(f"chars={chars} shows nothing", remedy="give 1 or more, or leave it out")
+        if not isinstance(query, str) or not query.strip():
             raise InvalidArgument("recall takes words to look for, or the number of a message, such as m12")
         return await (await self._open()).recall(query, around, chars)
 
@@ -243,6 +261,23 @@ class Projection:
     _tools_given: Sequence[Any] | None = None
     _tools: Sequence[Any] = ()
     """The same object for as long as the caller gives the same: tools are then counted once."""
+
+
+def _check(name: str, value: object, kinds: Any, expected: str) -> None:
+    """Raise InvalidArgument where an argument is given and is of no such kind."""
+    if value is not None and not isinstance(value, kinds):
+        raise InvalidArgument(
+            f"{name}={value!r:.80} is of type {type(value).__name__}", remedy=f"pass {expected}, or None"
+        )
+    if value == "":
+        raise InvalidArgument(f"{name} is empty", remedy=f"pass {expected}, or None")
+
+
+def _check_names(session: object, name: object) -> None:
+    _check("session", session, str, "the id of a session")
+    _check("name", name, str, "a text")
+    if session is not None and name is not None:
+        raise InvalidArgument("session and name both say which conversation it is", remedy="give one of them")
 
 
 def split_prompt(items: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
@@ -264,3 +299,121 @@ def _prompt_of(lead: Sequence[Any], system: Any) -> Message | None:
 
 def _is_path(store: str | Path) -> bool:
     return isinstance(store, Path) or "://" not in store
+
+
+# -- where projections run: an event loop in a thread of its own ------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ProjectionHost:
+    """The store, the runtime and the event loop of projections, opened with the first call."""
+
+    address: str
+    target: ModelTarget
+    new_engine: EngineFactory
+    settings: Settings
+    on_event: Callable[[Event], None] | None
+    _stack: AsyncExitStack | None = None
+    _runtime: Runtime | None = None
+    _is_closed: bool = False
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _loop: EventLoopThread = field(default_factory=lambda: EventLoopThread())
+
+    def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Do something in the loop, from synchronous code. Raises InvalidArgument after `close`."""
+        self._refuse_closed(work)
+        return self._loop.run(work)
+
+    async def arun(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Do something in the loop, from the loop of a caller. Raises InvalidArgument after `close`."""
+        self._refuse_closed(work)
+        return await self._loop.arun(work)
+
+    def _refuse_closed(self, work: Coroutine[Any, Any, Any]) -> None:
+        if self._is_closed:
+            work.close()
+            raise InvalidArgument("the projection is closed", remedy="make another one, with the same store to go on")
+
+    def close(self) -> None:
+        """Close what is open, for good: a later call is refused."""
+        self._is_closed = True
+        if self._stack is not None:
+            self._loop.run(self._close())
+        self._loop.stop()
+
+    async def runtime(self) -> Runtime:
+        async with self._opening:
+            if self._runtime is None:
+                self._stack = AsyncExitStack()
+                embedder = installed_embedder(wanted=self.settings.store.vectors)
+                store = await self._stack.enter_async_context(open_store(self.address, embedder=embedder))
+                folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="clew-")))
+                options = RuntimeOptions(
+                    self.new_engine,
+                    SpillFolder(folder),
+                    self.settings,
+                    summarizes=False,
+                    offers_engine_tools=False,
+                )
+                events = Events(self.on_event) if self.on_event else None
+                self._runtime = Runtime(store, self.target, options, events)
+                self._stack.push_async_callback(self._runtime.close)
+        return self._runtime
+
+    async def _close(self) -> None:
+        stack, self._stack, self._runtime = self._stack, None, None
+        if stack is not None:
+            await stack.aclose()
+
+
+class EventLoopThread:
+    """An event loop in a thread of its own, begun with the first call: callers are sync, or have loops of their own."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        return self._submit(work).result()
+
+    async def arun(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        return await asyncio.wrap_future(self._submit(work))
+
+    def stop(self) -> None:
+        with self._starting:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def _submit(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="clew-projection", daemon=True)
+                self._thread.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+def engine_factory(
+    engine: str | EngineFactory | None, summarizer: Callable[..., Any] | SummaryModel | None, model: str
+) -> EngineFactory:
+    """Makes the engine that is named or given, with the summariser that is given; the built-in one without."""
+    make = engine if callable(engine) else _named_engine(engine)
+    if summarizer is None:
+        return make
+    count = counter_for(model).text
+
+    def build(setup: EngineSetup) -> ContextEngine:
+        writer = summary_model_for(summarizer, setup.context_length)
+        return make(replace(setup, summarize=ModelSummarizer([writer], count)))
+
+    return build
+
+
+def _named_engine(name: str | None) -> EngineFactory:
+    catalog = engine_catalog(clew_home(os.environ))
+    plugin = catalog.find(name) if name else catalog.find_built_in("compressor")
+    return lambda setup: catalog.build(plugin, setup)

@@ -22,10 +22,13 @@ from clew.store import (
     StoredMessage,
     call_text,
     excerpts_around,
+    parts_around,
 )
 
 SHORT_CHARS = 1_500
-"""A message of at most so many characters is shown whole."""
+"""A hit of at most so many characters is shown whole."""
+OPENED_CHARS = 6_000
+"""An opened message of at most so many characters is shown whole, if there is room for it."""
 PAGE_CHARS = 14_000
 """About how much a page shows, some 4,000 tokens."""
 HITS_PER_PAGE = 10
@@ -40,6 +43,12 @@ _NEAR = 24
 """A result is looked for among so many messages behind its call."""
 _MOST_MESSAGES = 200
 """On a page of opened ones."""
+_BEGINNING_CHARS = 150
+"""Each message of a range shows at least so many."""
+_FRAME_CHARS = 80
+"""Around the text of a message, beside its label: its position and marks."""
+_CALL_CHARS = 60
+"""Of each call, where a message has several."""
 _PARTNERS = 2
 _SHORTENED_CHARS = 600
 _NUMBERS = re.compile(r"m?(\d{1,12})(?:@(\d{1,12})|\s*(-|–|to|\.\.)\s*(?:m?(\d{1,12}))?)?")
@@ -215,53 +224,82 @@ async def _linked_hit(store: Store, hit: SearchHit, query: str) -> FoundMessage 
 
 
 async def open_messages(
-    store: Store, session: str, wanted: str, *, words: str = "", chars: int = SHORT_CHARS, owner: str | None = None
+    store: Store,
+    session: str,
+    wanted: str,
+    *,
+    words: str = "",
+    chars: int | None = None,
+    page_chars: int = PAGE_CHARS,
+    owner: str | None = None,
 ) -> OpenedPage:
     """Messages of the conversation of a session by number.
 
     `wanted` is m12, m12-m20, m12- (to the end), several with commas, -20 (the newest 20), or m12@3000 (from that
     character on).
-    Of a message with more than `chars` characters the parts around `words` are shown, or without them its beginning.
+    Several messages share `page_chars`: short ones are whole, and of each long one as much is shown as there is room
+    for, at most 6,000 characters. With `chars`, so many characters of each are shown, and the page has fewer messages.
+    Of a long message the parts around `words` are shown, or without them its beginning.
     """
     tip = await store.get_compression_tip(session, owner=owner)
     count = (await store.view(tip, owner=owner, keep_damaged=True)).next_seq
-    opened: list[OpenedMessage] = []
-    room = max(PAGE_CHARS, chars)
+    room = max(page_chars, chars or 0)
+    chosen: list[tuple[OpenedMessage, int]] = []
     asked = _places(wanted, count)
+    rest: list[tuple[int, int, int]] = []
+    least = 0
     for at, (first, stop, offset) in enumerate(asked):
         low = max(0, first - _NEAR)
-        reached = min(stop, first + _MOST_MESSAGES)
+        reached = min(stop, first + _MOST_MESSAGES - len(chosen))
         rows = await store.messages(tip, low, reached + _NEAR, owner=owner, keep_damaged=True)
         links = CallLinks(rows)
         for row in rows[first - low : reached - low]:
-            message = _opened(row, links, words, min(chars, room), offset)
-            shown = sum(map(len, message.parts))
-            if opened and shown > room:
-                rest = [(row.seq, stop, 0), *asked[at + 1 :]]
-                return OpenedPage(tip, count, tuple(opened), _names(rest), _missing(words, opened))
-            opened.append(message)
-            room -= shown
-        if reached < stop:
-            rest = [(reached, stop, 0), *asked[at + 1 :]]
-            return OpenedPage(tip, count, tuple(opened), _names(rest), _missing(words, opened))
+            message = _opened(row, links)
+            left = max(0, len(message.text) - offset)
+            least += min(left, chars or _BEGINNING_CHARS) + _frame(message)
+            if chosen and least > room:
+                rest = [(row.seq, stop, offset), *asked[at + 1 :]]
+                break
+            chosen.append((message, offset))
+        if not rest and reached < stop:
+            rest = [(reached, stop, offset), *asked[at + 1 :]]
+        if rest:
+            break
+    frames = sum(_frame(message) for message, _ in chosen) if len(chosen) > 1 else 0
+    lengths = [min(max(0, len(it.text) - offset), chars or OPENED_CHARS) for it, offset in chosen]
+    opened = [
+        replace(message, parts=tuple(parts_around(message.text, words, share, offset)))
+        for (message, offset), share in zip(chosen, _shares(lengths, room - frames), strict=True)
+    ]
     last = opened[-1]
-    end = last.parts[-1].stop if last.parts else 0
-    reads_on = len(opened) == 1 and not words and end < len(last.text)
-    return OpenedPage(tip, count, tuple(opened), f"m{last.number}@{end}" if reads_on else "", _missing(words, opened))
+    following = _names(rest)
+    if len(opened) == 1 and (end := last.parts[-1].stop) < len(last.text):
+        following = ",".join(filter(None, (f"m{last.number}@{end}", following)))
+    return OpenedPage(tip, count, tuple(opened), following, _missing(words, opened))
 
 
-def _opened(row: StoredMessage, links: CallLinks, words: str, chars: int, offset: int) -> OpenedMessage:
-    text = message_text(row.message)
-    parts: Sequence[range] = [range(min(offset, len(text)), min(len(text), offset + chars))]
-    if words and not offset and len(text) > chars:
-        parts = excerpts_around(text, words, chars, _EXCERPTS)
+def _shares(lengths: Sequence[int], room: int) -> list[int]:
+    """How many characters each text gets: short ones all of theirs, and long ones the same share of what is left."""
+    shares = [0] * len(lengths)
+    for done, at in enumerate(sorted(range(len(lengths)), key=lengths.__getitem__)):
+        shares[at] = min(lengths[at], room // (len(lengths) - done))
+        room -= shares[at]
+    return shares
+
+
+def _frame(message: OpenedMessage) -> int:
+    """What a message takes on a page beside its text."""
+    return len(opened_label(message)) + _FRAME_CHARS
+
+
+def _opened(row: StoredMessage, links: CallLinks) -> OpenedMessage:
     return OpenedMessage(
         row.seq,
         row.message["role"],
         row.tool,
         row.at,
-        text,
-        tuple(parts),
+        message_text(row.message),
+        (),
         tuple(links.results.get(row.seq, ())),
         links.calls.get(row.seq),
         row.message,
@@ -280,11 +318,11 @@ def _places(wanted: str, count: int) -> list[tuple[int, int, int]]:
         return [(max(0, count - int(newest[1])), count, 0)]
     for piece in filter(None, (it.strip() for it in wanted.split(","))):
         if (found := _NUMBERS.fullmatch(piece)) is None:
-            raise InvalidArgument(f"{piece!r:.60} names no message; give m12, m12-m20, m12,m40 or m12@3000")
+            raise InvalidArgument(f"{piece!r:.60} names no message", remedy="give m12, m12-m20, m12,m40 or m12@3000")
         first, last = int(found[1]), int(found[4] or (count - 1 if found[3] else found[1]))
         if not first <= last or first >= count:
             there = f"it has m0 to m{count - 1}" if count else "it has no messages"
-            raise InvalidArgument(f"there is no message {piece} in this conversation; {there}")
+            raise InvalidArgument(f"there is no message {piece} in this conversation", remedy=there)
         asked.append((first, min(last + 1, count), int(found[2] or 0)))
     if not asked:
         raise InvalidArgument("name the message to open: m12, m12-m20, or -20 for the newest 20")
@@ -299,7 +337,10 @@ def is_message_name(text: str) -> bool:
 
 def _names(places: Sequence[tuple[int, int, int]]) -> str:
     """Messages as they are asked for."""
-    return ",".join(f"m{first}-m{stop - 1}" if stop - first > 1 else f"m{first}" for first, stop, _ in places)
+    return ",".join(
+        f"m{first}-m{stop - 1}" if stop - first > 1 else f"m{first}@{offset}" if offset else f"m{first}"
+        for first, stop, offset in places
+    )
 
 
 class CallLinks:
@@ -374,14 +415,32 @@ def _call_text(call: ToolCall) -> str:
 def opened_label(message: OpenedMessage) -> str:
     """Which message it is, and the other side of its calls: `m12 assistant 2026-03-01 02:13, result: m13`."""
     tool = f" {message.tool}" if message.tool else ""
-    told = [f"m{message.number} {message.role}{tool}", f"{message.at:%Y-%m-%d %H:%M}"]
+    parts = [f"m{message.number} {message.role}{tool}", f"{message.at:%Y-%m-%d %H:%M}"]
     if message.call is not None:
-        told.append(f"result of m{message.call.number}: {message.call.call}")
-    if len(message.results) == 1:
-        told.append("no result" if message.results[0].number is None else f"result: m{message.results[0].number}")
-    elif message.results:
-        told.append(f"results: {', '.join('none' if it.number is None else f'm{it.number}' for it in message.results)}")
-    return ", ".join(told)
+        parts.append(f"result of m{message.call.number}: {message.call.call}")
+    if message.results:
+        parts.append(_results_label(message.results))
+    return ", ".join(parts)
+
+
+def _results_label(results: Sequence[CallLink]) -> str:
+    """The result of a call, or the result of each where there are several calls."""
+    names = ["none" if it.number is None else f"m{it.number}" for it in results]
+    if len(results) == 1:
+        return f"result: {names[0]}"
+    calls = (it.call if len(it.call) <= _CALL_CHARS else f"{it.call[: _CALL_CHARS - 1]}…" for it in results)
+    return "results: " + "; ".join(f"{call}: {name}" for call, name in zip(calls, names, strict=True))
+
+
+def reading_on(page: OpenedPage, option: str = "") -> str:
+    """How to read on, and up to which message a page with several goes; empty at the end.
+
+    `option` is put before the name of the messages.
+    """
+    if not page.next:
+        return ""
+    shown = f"shown up to m{page.messages[-1].number}, " if len(page.messages) > 1 else ""
+    return f"{shown}read on with {option}{page.next}"
 
 
 def position_of(part: range, chars: int) -> str:
@@ -393,14 +452,14 @@ def found_label(found: FoundMessage) -> str:
     """Which message a hit is, and the other side of its call."""
     hit = found.hit
     what = {"output": f"output {hit.ref}", "summary": "handoff"}.get(hit.kind) or f"m{hit.seq} {hit.role}"
-    told = [f"{what} {hit.tool}" if hit.tool else what]
+    parts = [f"{what} {hit.tool}" if hit.tool else what]
     if found.call is not None:
-        told.append(f"result of m{found.call.number}: {found.call.call}")
+        parts.append(f"result of m{found.call.number}: {found.call.call}")
     if found.results:
-        told.append("result: " + ", ".join("none" if it.number is None else f"m{it.number}" for it in found.results))
+        parts.append(_results_label(found.results))
     if hit.copies:
-        told.append("nearly the same: " + ", ".join(f"m{number}" for number in sorted(hit.copies)))
-    return ", ".join(told)
+        parts.append("nearly the same: " + ", ".join(f"m{number}" for number in sorted(hit.copies)))
+    return ", ".join(parts)
 
 
 def found_texts(found: FoundMessage) -> list[tuple[str, str]]:

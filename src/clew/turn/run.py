@@ -33,7 +33,9 @@ from clew.turn.runtime import Runtime
 from clew.usage import MAX_COUNT, normalize_usage
 
 STOPPED = "[stopped by the user]"
-"""Behind what was written of a reply that was broken off."""
+"""Behind what was written of a reply that a person stopped."""
+BROKEN_OFF = "[the reply ended early: the connection or the provider failed]"
+"""Behind what was written of a reply that ended without its end."""
 _NAMED_REPAIRS = 3
 
 
@@ -89,13 +91,13 @@ async def receive(runtime: Runtime, session: str, incoming: Sequence[Message]) -
         await append_incoming(conversation, incoming, to_send=False)
 
 
-async def keep_partial_reply(runtime: Runtime, session: str, text: str) -> None:
-    """Keep a reply that was broken off, as far as it came."""
+async def keep_partial_reply(runtime: Runtime, session: str, text: str, mark: str = STOPPED) -> None:
+    """Keep a reply that was broken off, as far as it came, with `mark` behind it."""
     newest = (await runtime.conversation(session)).messages[-1:]
     # Where the stop came after the reply, while the conversation was being compacted, it is there already.
     is_kept = any(message["role"] == "assistant" for message in newest)
     if text.strip() and not is_kept:
-        await receive(runtime, session, [{"role": "assistant", "content": f"{text.rstrip()}\n\n{STOPPED}"}])
+        await receive(runtime, session, [{"role": "assistant", "content": f"{text.rstrip()}\n\n{mark}"}])
 
 
 # -- what comes in -----------------------------------------------------------------------------------------------------
@@ -130,20 +132,20 @@ class RepairedMessages:
 
 
 def repair_incoming(waiting: Sequence[Message], incoming: Sequence[Message], *, to_send: bool) -> RepairedMessages:
-    """What came, so that results have their calls and calls their results; `waiting` are calls in the history."""
+    """Return the incoming messages with a call for each result and a result for each call; `waiting` are open calls."""
     if not waiting and not incoming:
         return RepairedMessages(())
     done = repair([*waiting, *incoming], open_end=not to_send)
     if not done.repairs:
         return RepairedMessages(incoming)
-    told = "; ".join(f"{each.problem} ({each.remedy})" for each in done.repairs[:_NAMED_REPAIRS])
+    repairs = "; ".join(f"{each.problem} ({each.remedy})" for each in done.repairs[:_NAMED_REPAIRS])
     # What waited is in the history already, as it is; what a repair put in for it is new.
     fresh = [
         message
         for message, index in zip(done.messages, done.indexes, strict=True)
         if index >= len(waiting) or (message["role"] == "tool" and text_of(message) == NO_RESULT)
     ]
-    return RepairedMessages(fresh, f"What came was mended: {told}.")
+    return RepairedMessages(fresh, f"The history was repaired: {repairs}.")
 
 
 @dataclass(slots=True)

@@ -72,8 +72,8 @@ def check_pins_fit(pins: Sequence[Pin], model: str, window: int) -> None:
     tokens, most = counter_for(model).text(pinned_text(pins)), int(MAX_PINNED_SHARE * window)
     if tokens > most:
         raise InvalidArgument(
-            f"pins may take {most:,} tokens of a window of {window:,} together, and these would take {tokens:,}; "
-            "take another one away first"
+            f"pins may take {most:,} tokens of a window of {window:,} together, and these would take {tokens:,}",
+            remedy="take another one away first",
         )
 
 

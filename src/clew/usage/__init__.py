@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from clew.usage.normalize import MAX_COUNT, CanonicalUsage, normalize_usage
-from clew.usage.price_table import Price
-from clew.usage.prices import Cost, cost_of, price_of
+from clew.usage.prices import Cost, Price, cost_of, price_of
 
 __all__ = ["MAX_COUNT", "CanonicalUsage", "Cost", "Price", "cost_of", "normalize_usage", "price_of"]

@@ -1,10 +1,13 @@
 """What a call cost: the price of a model by any of its names, and the sum.
 
-An unknown price is None, never zero. The prices are in `price_table`.
+An unknown price is None, never zero. `prices.json` has a row for each price: vendor, model, the prompt tokens from
+which on it holds, then dollars per million tokens of input, output, cache reads, cache writes for 5 minutes and for
+1 hour. They were read from the public price list of LiteLLM 1.108.4, which names the vendors' pages as its sources.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,9 +17,46 @@ from math import ceil, floor
 from typing import Any, Final
 
 from clew.errors import InvalidArgument
+from clew.lazy import read_beside
 from clew.usage.normalize import CanonicalUsage
-from clew.usage.price_table import LOCAL_PROVIDERS, OTHER_PRICES, PRICES, Price
 
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars per million tokens of one model, from prompts of more than `over` tokens on."""
+
+    vendor: str
+    model: str
+    input: Decimal
+    output: Decimal
+    cache_read: Decimal | None = None
+    """None: what was read from a cache costs what other input costs."""
+    cache_write: Decimal | None = None
+    """None: writing costs what other input costs. Anthropic's five minutes."""
+    cache_write_1h: Decimal | None = None
+    over: int = 0
+    checked: str = ""
+    source: str = ""
+
+
+_TABLE: Final = json.loads(read_beside(__file__, "prices.json"))
+
+
+def _price(vendor: str, model: str, over: int, *dollars: str | None) -> Price:
+    given, written, *others = (None if figure is None else Decimal(figure) for figure in dollars)
+    if given is None or written is None:
+        raise ValueError(f"the price of {model} lacks input or output; give both in its row")
+    read, write, write_1h = (*others, None, None, None)[:3]
+    return Price(
+        vendor, model, given, written, read, write, write_1h, over, _TABLE["checked"], _TABLE["sources"][vendor]
+    )
+
+
+PRICES: Final = tuple(_price(*row) for row in _TABLE["prices"])
+LOCAL_PROVIDERS: Final = frozenset(_TABLE["local"])
+"""Run on the person's own machine: the tokens cost nothing, and that is known, not unknown."""
+OTHER_PRICES: Final = frozenset(_TABLE["resellers"])
+"""Sell other people's models at prices of their own, or by subscription: the vendor's price would be a wrong one."""
 _MILLION: Final = Decimal(1_000_000)
 _TTLS: Final = ("5m", "1h")
 _FREE: Final = Price("local", "", Decimal(0), Decimal(0))
@@ -89,7 +129,7 @@ def cost_of(
 ) -> Cost | None:
     """What `usage` cost; None where no price is known. `prices`, by model name, are preferred to our own table."""
     if ttl not in _TTLS:
-        raise InvalidArgument(f"ttl {ttl!r} is no cache lifetime that has a price; use '5m' or '1h'")
+        raise InvalidArgument(f"ttl {ttl!r} is no cache lifetime that has a price", remedy="use '5m' or '1h'")
     price = price_of(model, provider, prompt_tokens=usage.prompt_tokens, prices=prices)
     if price is None:
         return None
@@ -167,8 +207,11 @@ def _price_from(model: str, given: Mapping[str, Any]) -> Price:
     unknown = sorted(set(given) - set(known))
     if unknown or given.get("input") is None or given.get("output") is None:
         raise InvalidArgument(
-            f"the price of {model!r} has {sorted(given)}; give input and output, and if you like "
-            f"cache_read, cache_write and cache_write_1h, in dollars per million tokens"
+            f"the price of {model!r} has {sorted(given)}",
+            remedy=(
+                "give input and output, and if you like "
+                "cache_read, cache_write and cache_write_1h, in dollars per million tokens"
+            ),
         )
     figures = {name: _dollars(model, name, given[name]) for name in known if given.get(name) is not None}
     read, write, write_1h = (figures.get(name) for name in known[2:])
@@ -182,7 +225,7 @@ def _dollars(model: str, name: str, value: object) -> Decimal:
         dollars = Decimal("NaN")
     if not dollars.is_finite() or dollars < 0:
         raise InvalidArgument(
-            f"the price of {model!r}: {name} = {value!r} is no amount; give dollars per million tokens"
+            f"the price of {model!r}: {name} = {value!r} is no amount", remedy="give dollars per million tokens"
         )
     return dollars
 

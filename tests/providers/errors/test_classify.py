@@ -49,6 +49,12 @@ OVERFLOWS = (
     Case(None, '{"type":"response.failed","response":{"status":"failed","error":{"code":"context_length_exceeded","message":"Your input exceeds the context window of this model. Please adjust your input and try again."}}}', "prompt_too_long"),
     Case(200, 'data: {"error":{"message":"Your input exceeds the context window of this model.","code":"context_length_exceeded"}}', "prompt_too_long"),
     Case(400, "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300123 tokens. Please reduce the length of the messages.", "prompt_too_long", 272_000, 300_123),
+    # In any words: a size and a smaller limit
+    Case(400, "Your prompt weighs in at 52,310 tokens while the model handles at most 40,960.", "prompt_too_long", 40_960, 52_310),
+    Case(400, "This model only supports 4096 tokens, but your prompt contained 5012.", "prompt_too_long", 4_096, 5_012),
+    Case(400, "Model context exhausted: need 34021, have 32768", "prompt_too_long", 32_768, 34_021),
+    Case(400, "Requested 9000 tokens (8000 in prompt; 1000 for the completion) but the context window is 8192", "output_cap_too_large", 8_192, 8_000, 1_000, available=192),
+    Case(400, "ContextLengthError: 70000 > 65536", "prompt_too_long", 65_536, 70_000),
     # vLLM, SGLang, TGI, TensorRT-LLM, NIM
     Case(400, "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 32768 tokens and your request has 5000 input tokens (32000 > 32768 - 5000).", "output_cap_too_large", 32_768, 5_000, 32_000, available=27_768),
     Case(400, "This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens. Please reduce the length of the input messages.", "prompt_too_long", 4_096, 5_000),
@@ -428,3 +434,17 @@ def test_a_recorded_error_is_read_right(sample: dict[str, Any], named: bool) -> 
     # A label may come from the thread around an error; what its body breaks off before cannot be read.
     limit = sample.get("limit") if str(sample.get("limit")) in sample["body"].replace(",", "") else None
     assert ("other" if answer.kind in FINE_KINDS else answer.kind, answer.limit) == (sample["label"], limit)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (400, "messages: expected at most 2048 items, input has 3000", "bad_request"),
+        (400, "messages: the request has 120 of them, at most 100 are allowed", "bad_request"),
+        (400, "prompt template 4096 not found, latest is 2048", "bad_request"),
+        (429, "Input tokens used 120000 this minute, limit 100000", "rate_limit"),
+    ],
+)
+def test_two_numbers_are_not_always_a_prompt_and_a_window(status: int, message: str, kind: str) -> None:
+    found = classify_error(status, {"error": {"message": message}})
+    assert (found.kind, found.limit) == (kind, None)

@@ -28,8 +28,8 @@ from clew.providers import (
 from clew.providers.local.provider import LocalServerOptions, LocalServerProcess
 from clew.providers.wires.http_provider import HttpProvider
 from clew.testing.messages import assistant, system, user
-from clew.testing.scripted import RecordedSleep
 from clew.tokens import window_of
+from tests.support.summaries import RecordedSleep
 
 WINDOW = 1024
 
@@ -43,7 +43,9 @@ def model_file() -> Path | None:
 
 MODEL = model_file()
 pytestmark = [
-    pytest.mark.skipif(find_spec("xllamacpp") is None, reason="xllamacpp is not installed: pip install 'clew[local]'"),
+    pytest.mark.skipif(
+        find_spec("xllamacpp") is None, reason="xllamacpp is not installed: pip install 'clew-context[local]'"
+    ),
     pytest.mark.skipif(MODEL is None, reason="no SmolLM2 GGUF: name it in CLEW_TEST_GGUF"),
 ]
 

@@ -10,8 +10,8 @@ import pytest
 from clew.messages import Message
 from clew.providers import OpenAIChatProvider, ProviderRefused, Reply, Request, RetryPolicy
 from clew.testing.messages import assistant, call, system, tool, user
-from clew.testing.scripted import RecordedSleep
 from clew.testing.upstream import HangUp, RawAnswer, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
+from tests.support.summaries import RecordedSleep
 
 MARKER = {"type": "ephemeral"}
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}

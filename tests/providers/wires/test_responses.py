@@ -11,8 +11,8 @@ from clew.caching import apply_cache_control
 from clew.messages import Message
 from clew.providers import ProviderRefused, Reply, Request, ResponsesProvider, RetryPolicy
 from clew.testing.messages import assistant, call, system, tool, user
-from clew.testing.scripted import RecordedSleep
 from clew.testing.upstream import RawAnswer, Upstream, UpstreamAnswer
+from tests.support.summaries import RecordedSleep
 
 
 def encoded(messages: list[Message], **fields: Any) -> dict[str, Any]:

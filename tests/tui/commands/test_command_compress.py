@@ -175,7 +175,7 @@ async def test_undo_brings_the_former_view_back_and_says_how_much(long_chat: Any
 async def test_pinned_texts_that_would_be_folded_are_named_in_the_preview(long_chat: Any) -> None:
     assert "Pinned m10" in await long_chat.type("/pin m10")
     shown = " ".join((await long_chat.type("/compress --preview")).split())
-    assert "1 pinned text would come back behind the system prompt" in shown
+    assert "1 pinned text would be added behind the system prompt" in shown
 
 
 async def test_a_second_compaction_warns_and_shows_the_earlier_handoff(long_chat: Any) -> None:

@@ -12,8 +12,8 @@ from clew.cli.tui.commands import COMMANDS, find_command, learn_names, unknown_c
 from clew.errors import InvalidArgument
 
 NAMES = (
-    "compress retry undo edit output context usage insights new resume sessions search tree map state model engine "
-    "memory skills pin help quit"
+    "compress retry undo edit output mode plan context usage insights new resume sessions search tree map state model "
+    "engine memory skills pin help quit"
 ).split()
 
 

@@ -26,7 +26,7 @@ async def test_the_newest_reply_a_message_and_a_text_of_ones_own_can_be_pinned(l
     await long_chat.type("/pin 62")
     shown = await long_chat.type("/pin Never bake on Mondays")
     assert [label for label, _ in await pinned(long_chat)] == ["m61", "m0", "m62", "note 1"]
-    assert "behind the system prompt" in shown
+    assert "follows the system prompt" in shown
     assert "tokens of every request" in " ".join(shown.split())
     listed = await long_chat.type("/pin")
     assert "Never bake on Mondays" in listed

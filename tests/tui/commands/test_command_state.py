@@ -17,7 +17,7 @@ async def told(chat: Any) -> None:
 
 
 async def test_it_shows_values_with_their_messages_and_what_they_were(chat: Any) -> None:
-    assert "Nothing was said yet." in await chat.type("/state")
+    assert "There are no messages yet." in await chat.type("/state")
     await told(chat)
     shown = await chat.type("/state")
     assert "shifts in rota/config.toml  5  m2  before: 3 (m2)" in shown
@@ -31,6 +31,6 @@ async def test_it_shows_values_with_their_messages_and_what_they_were(chat: Any)
 async def test_it_shows_how_things_stood_behind_a_message(chat: Any) -> None:
     await told(chat)
     shown = await chat.type("/state m1")
-    assert "as it was behind m1" in shown and "shifts in" not in shown
+    assert "after m1" in shown and "shifts in" not in shown
     with pytest.raises(InvalidArgument, match="m99 is not there yet"):
         await chat.type("/state m99")

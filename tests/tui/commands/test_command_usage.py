@@ -45,5 +45,5 @@ async def test_both_fit_from_60_to_120_columns(chat: Any) -> None:
 async def test_an_output_is_listed_with_as_many_lines_as_it_has(chat: Any) -> None:
     chat.state.outputs = [ShownOutput("$ echo hello", "hello\n"), ShownOutput("$ ls", "a\nb")]
     shown = await chat.type("/output")
-    assert "$ echo hello, 1 line\n" in shown
-    assert "$ ls, 2 lines" in shown
+    assert "$ echo hello: 1 line of output\n" in shown
+    assert "$ ls: 2 lines of output" in shown

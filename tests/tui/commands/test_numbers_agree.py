@@ -18,8 +18,12 @@ from clew.cli.tui.commands.context import read_context
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.screen import Screen
 from clew.cli.tui.start import ChatTerminal
-from clew.cli.tui.status import status_text
+from clew.cli.tui.status import status_line
 from clew.testing import user
+
+
+def status_text(figures: Any, width: int) -> str:
+    return "".join(text for _, text in status_line(figures, width)).strip()
 
 
 class Meter:

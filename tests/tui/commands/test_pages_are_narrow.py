@@ -14,6 +14,8 @@ from clew.testing import user
 
 from .conftest import long_talk, plain
 
+pytestmark = pytest.mark.slow
+
 WIDTHS = (30, 40, 60)
 LINES = (
     "/help",

@@ -1,8 +1,8 @@
 """The risk of a shell command before it runs, with reasons.
 
-`facts` and `programs` are tables, `rules` and `nested` apply them to one command; `secret_reads`, `foreign_code` and
-`written_scripts` are further rules, with `listed_files`, `searches` and `destinations` below them. `assess` goes
-through a command line as `clew.shell` reads it. Nothing is run, and nobody is asked.
+`risk.toml` holds the tables (`tables` reads them); `rules`, `nested` and `secret_reads` apply them to one command.
+`assess` goes through a command line as `clew.shell` reads it. Nothing is
+run, and nobody is asked.
 """
 
 from clew.agent.command_risk.assess import (

@@ -15,108 +15,43 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clew.agent.approvals import Risk
-from clew.agent.command_risk.command import Findings, InspectedCommand, PathResolver, RiskFinding, is_below
-from clew.agent.command_risk.facts import RiskKind
-from clew.agent.command_risk.foreign_code import (
-    asking_name_services,
-    escaping_editors,
-    installing_from_elsewhere,
-    running_fetched_code,
-    running_foreign_rules,
-    running_named_programs,
-    showing_processes,
+from clew.agent.command_risk.command import (
+    Findings,
+    InspectedCommand,
+    PathResolver,
+    RiskFinding,
+    findings_of,
+    is_below,
 )
 from clew.agent.command_risk.nested import (
     assignments_in_arguments,
-    awk_code,
-    awk_reads,
     code_findings,
     command_lines_in,
-    database_loss,
     ends_with_flag,
     find_exec_commands,
     find_wrapper,
-    interpreter_name,
     is_stdin,
     known_input,
     piped_code_findings,
     program_name,
-    sed_code,
     substituted_code_findings,
     wrapped_words,
 )
-from clew.agent.command_risk.programs import (
+from clew.agent.command_risk.rules import emptying_files, files_run, files_written, interpreter_name, redirecting
+from clew.agent.command_risk.secret_reads import redirected_reads
+from clew.agent.command_risk.tables import (
     CODE_VARIABLES,
     COMMAND_VARIABLES,
-    DOWNLOADERS,
-    EVERYDAY_PROGRAMS,
-    INSTALLERS,
     INTERPRETERS,
     LOADS_CODE,
-    MAY_RUN_ARGUMENTS,
+    NAMES,
     SEARCH_PATH_VARIABLES,
-    SHELLS,
+    RiskKind,
 )
-from clew.agent.command_risk.rules import (
-    RiskRule,
-    deleting,
-    deleting_found_files,
-    discarding_changes,
-    emptying_files,
-    killing,
-    known_commands,
-    linking_out,
-    moving_away,
-    python_packages,
-    redirecting,
-    sending,
-    showing_variables,
-    writing,
-)
-from clew.agent.command_risk.secret_reads import (
-    copying_folders,
-    reading_found_secrets,
-    reading_outside,
-    reading_secrets,
-    redirected_from_outside,
-    redirected_secrets,
-    searching_folders,
-)
-from clew.agent.command_risk.written_scripts import files_run, files_written
 from clew.agent.files.session_files import SessionFiles, WrittenScript
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, CommandLine, SimpleCommand, UnreadableCommand, Word, join_words, read_command_line
 
-RULES: tuple[RiskRule, ...] = (
-    known_commands,
-    deleting,
-    emptying_files,
-    moving_away,
-    discarding_changes,
-    deleting_found_files,
-    writing,
-    linking_out,
-    reading_secrets,
-    reading_outside,
-    reading_found_secrets,
-    searching_folders,
-    copying_folders,
-    showing_variables,
-    showing_processes,
-    sending,
-    asking_name_services,
-    killing,
-    python_packages,
-    running_fetched_code,
-    installing_from_elsewhere,
-    running_named_programs,
-    running_foreign_rules,
-    escaping_editors,
-    database_loss,
-    awk_code,
-    awk_reads,
-    sed_code,
-)
 _ACTION_CHARS = 1_000
 _MAX_REASONS = 12
 _PASSED = ("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "VIRTUAL_ENV")
@@ -242,8 +177,7 @@ class _CommandAssessor:
         self._own_jobs.update(name for name, value in simple.assignments if value.variables == ("!",))
         command = self._inspected(simple, folder)
         yield from redirecting(command)
-        yield from redirected_secrets(command)
-        yield from redirected_from_outside(command)
+        yield from redirected_reads(command)
         for name, value in (*simple.assignments, *assignments_in_arguments(command)):
             yield from self._assignment_findings(command, name, value, depth)
         if not simple.words:
@@ -266,7 +200,7 @@ class _CommandAssessor:
             )
         elif COMMAND_VARIABLES.match(name):
             program = next(iter(value.text.split()), "true").rpartition("/")[2]
-            if program not in EVERYDAY_PROGRAMS:
+            if program not in NAMES["EVERYDAY_PROGRAMS"]:
                 yield command.finding(RiskKind.HIDDEN_CODE, f"{name} makes other programs run it", always_ask=True)
             yield from self.assess(value.text, command.folder, depth + 1)
         elif SEARCH_PATH_VARIABLES.match(name):
@@ -302,14 +236,13 @@ class _CommandAssessor:
             yield command.finding(
                 RiskKind.HIDDEN_CODE, "which command it runs is only known when it runs", always_ask=True
             )
-        for rule in RULES:
-            yield from rule(command)
+        yield from findings_of(command)
         yield from self._downloads(command)
         yield from self._written_scripts(command)
         yield from self._code(command, depth)
         for word in command_lines_in(command):
             yield from self.assess(word.text, command.folder, depth + 1)
-        for word in command.args if command.name in MAY_RUN_ARGUMENTS else ():
+        for word in command.args if command.name in NAMES["MAY_RUN_ARGUMENTS"] else ():
             if " " in word.text:
                 yield from self._possible_line(word, command.folder, depth)
         for inner in self._unwrapped(command):
@@ -363,7 +296,7 @@ class _CommandAssessor:
     # -- code on the line ----------------------------------------------------------------------------------------------
 
     def _code(self, command: InspectedCommand, depth: int) -> Findings:
-        if command.name in SHELLS or command.name in {"su", "script", "runuser"}:
+        if command.name in NAMES["SHELLS"] or command.name in {"su", "script", "runuser"}:
             yield from self._shell(command, depth)
         elif command.name == "eval" or (command.name == "env" and command.has_flag("-S")):
             words = [word for word in command.args if not re.fullmatch(r"-\w+|--split-string", word.text)]
@@ -383,7 +316,7 @@ class _CommandAssessor:
                 yield from self._run_text_findings(command, rest, join_words(rest), depth)
                 return
         script = next(iter(command.positional), None)
-        if command.name not in SHELLS:
+        if command.name not in NAMES["SHELLS"]:
             return
         if script is not None and not is_stdin(script) and not command.has_flag("-s"):
             yield from self._external_code_findings(command, script)
@@ -443,7 +376,7 @@ class _CommandAssessor:
             self._cloned.update(_clone_folder(command))
         elif self._runs_cloned(command):
             yield command.finding(RiskKind.REMOTE_CODE, "runs what was just cloned", always_ask=True)
-        if command.name in DOWNLOADERS:
+        if command.name in NAMES["DOWNLOADERS"]:
             written = [redirect.target.text for redirect in command.parsed.redirects if redirect.writes]
             names = [*command.texts, *written]
             self._downloaded.update(name for text in names if (name := text.rpartition("/")[2]) and text[:1] != "-")
@@ -451,7 +384,7 @@ class _CommandAssessor:
             yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
 
     def _runs_cloned(self, command: InspectedCommand) -> bool:
-        is_inside = command.folder in self._cloned and (command.name in INSTALLERS or any(files_run(command)))
+        is_inside = command.folder in self._cloned and (command.name in NAMES["INSTALLERS"] or any(files_run(command)))
         paths = files_run(command) if self._cloned else ()
         return is_inside or any(is_below(path, folder) for path in paths for folder in self._cloned)
 

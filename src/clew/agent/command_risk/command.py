@@ -8,14 +8,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.command_risk.facts import RiskKind
-from clew.agent.command_risk.programs import GIT_INTERNALS, SCRATCH_FOLDERS, STREAM_DEVICES, VALUE_FLAGS
+from clew.agent.command_risk.tables import GIT_INTERNALS, NAMES, SCRATCH_FOLDERS, VALUE_FLAGS, RiskKind
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, SimpleCommand, Word
 
@@ -40,6 +39,25 @@ class RiskFinding:
 
 
 Findings: TypeAlias = Iterator[RiskFinding]
+RiskRule: TypeAlias = "Callable[[InspectedCommand], Findings]"
+_RULES: list[tuple[frozenset[str], RiskRule]] = []
+
+
+def rule(names: str = "") -> Callable[[RiskRule], RiskRule]:
+    """Register a rule about the commands of these names, or about every command."""
+
+    def register(check: RiskRule) -> RiskRule:
+        _RULES.append((frozenset(names.split()), check))
+        return check
+
+    return register
+
+
+def findings_of(command: InspectedCommand) -> Findings:
+    """What the rules find dangerous about one simple command."""
+    for names, check in _RULES:
+        if not names or command.name in names:
+            yield from check(command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +191,7 @@ class PathResolver:
             return "inside"
         if any(is_below(real, os.path.realpath(scratch)) for scratch in self._scratch):
             return "scratch"
-        if path in STREAM_DEVICES or path.startswith("/dev/fd/"):
+        if path in NAMES["STREAM_DEVICES"] or path.startswith("/dev/fd/"):
             return "scratch"
         return "outside"
 

@@ -9,34 +9,28 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from clew.agent.command_risk.command import Findings, InspectedCommand
-from clew.agent.command_risk.facts import CODE_FACTS, HARMLESS_READ, SQL_CLIENTS, SQL_FACTS, CodeFact, RiskKind
-from clew.agent.command_risk.programs import (
-    COMMAND_FLAGS,
-    DECODERS,
-    DOWNLOADERS,
-    INTERPRETERS,
-    SHELLS,
-    WRAPPERS,
-    Wrapper,
-)
+from clew.agent.command_risk.command import Findings, InspectedCommand, rule
 from clew.agent.command_risk.rules import written_to
 from clew.agent.command_risk.secret_reads import secret_file
+from clew.agent.command_risk.tables import (
+    CODE_FACTS,
+    COMMAND_FLAGS,
+    NAMES,
+    SQL_FACTS,
+    WRAPPERS,
+    CodeFact,
+    RiskKind,
+    Wrapper,
+    pattern_text,
+)
 from clew.agent.files.file_types import lasting_effect
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, SimpleCommand, Word, unescape
 
-_WRAPPERS = {wrapper.name: wrapper for wrapper in WRAPPERS}
-
 
 def program_name(word: Word) -> str:
     """A command by its name alone: `/usr/bin/rm` and `\\rm` are rm."""
-    return word.text.rpartition("/")[2]
-
-
-def interpreter_name(name: str) -> str:
-    """The name in the table of interpreters, without a version; empty for other programs."""
-    return next((one for one in (name, re.sub(r"[\d.]+$", "", name)) if one in INTERPRETERS), "")
+    return word.text.rstrip("/").rpartition("/")[2]
 
 
 def is_stdin(word: Word) -> bool:
@@ -75,7 +69,7 @@ def find_wrapper(words: list[Word], command: InspectedCommand) -> tuple[Wrapper 
     plain = list(command.positional)
     for count in (2, 1, 0):
         name = " ".join([command.name, *(word.text for word in plain[:count])])
-        if len(plain) >= count and (wrapper := _WRAPPERS.get(name)) is not None:
+        if len(plain) >= count and (wrapper := WRAPPERS.get(name)) is not None:
             start = words.index(plain[count - 1]) + 1 if count else 1
             return wrapper, words[start:]
     return None, []
@@ -130,35 +124,35 @@ _AWK_RUNS = re.compile(
     r"\bprintf?\b[^|/;}\n]{0,300}\|&?\s*[A-Za-z_(]|@load\b|@include\b"
 )
 _AWK_READS = re.compile(r'getline\s*(?:\w+\s*)?<\s*"([^"]*)"')
-AWK_NAMES = frozenset({"awk", "gawk", "mawk", "nawk"})
 _AWK_WRITES = re.compile(r'>\s*"([/~.A-Z][^"]*)"')
-_AWK_SHOWS = re.compile(rf"\bENVIRON\b(?!{HARMLESS_READ})|\bPROCINFO\b")
+_AWK_SHOWS = re.compile(rf"\bENVIRON\b(?!{pattern_text('%HARMLESS_READ%')})|\bPROCINFO\b")
 _SED_ADDRESS = r"(?:^|[;{}\n])\s*(?:\d+|\$|/(?:\\.|[^/\\])*/)?(?:,(?:\d+|\$|/(?:\\.|[^/\\])*/))?\s*"
 _SED_CHANGE = r"s([^\w\s\\])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1"
 _SED_RUNS = re.compile(rf"{_SED_ADDRESS}(?:e(?:\s+\S|\s*$)|{_SED_CHANGE}[gpiIMm\d]*e)")
 _SED_WRITES = re.compile(rf"{_SED_ADDRESS}[wW]\s*([/~.\w]\S*)")
 
 
+@rule()
 def database_loss(command: InspectedCommand) -> Findings:
-    if command.name in SQL_CLIENTS:
+    if command.name in NAMES["SQL_CLIENTS"]:
         texts = [*command.texts, command.parsed.stdin_text or "", printed_text(command.parsed.piped_from) or ""]
         yield from _facts_in(command, texts, SQL_FACTS)
 
 
+@rule("awk gawk mawk nawk")
 def awk_code(command: InspectedCommand) -> Findings:
-    if command.name in AWK_NAMES and any(_AWK_RUNS.search(text) for text in command.texts):
+    if any(_AWK_RUNS.search(text) for text in command.texts):
         yield command.finding(RiskKind.HIDDEN_CODE, "the code runs other commands")
-    if command.name in AWK_NAMES and any(_AWK_SHOWS.search(text) for text in command.texts):
+    if any(_AWK_SHOWS.search(text) for text in command.texts):
         yield command.finding(RiskKind.SECRETS, "shows variables, with the keys among them", "every variable")
-    for path in (
-        found[1] for text in command.texts for found in _AWK_WRITES.finditer(text) if command.name in AWK_NAMES
-    ):
+    for path in (found[1] for text in command.texts for found in _AWK_WRITES.finditer(text)):
         yield from written_to(command, Word(path))
 
 
+@rule("awk gawk mawk nawk")
 def awk_reads(command: InspectedCommand) -> Findings:
     """`getline < ".env"`."""
-    for text in command.texts if command.name in AWK_NAMES else ():
+    for text in command.texts:
         for found in _AWK_READS.finditer(text):
             yield from secret_file(command, Word(found[1]))
 
@@ -166,10 +160,9 @@ def awk_reads(command: InspectedCommand) -> Findings:
 _SED_READS = re.compile(rf"{_SED_ADDRESS}[rR]\s*(\S+)")
 
 
+@rule("sed gsed")
 def sed_code(command: InspectedCommand) -> Findings:
     """Scripts of sed can run commands (`e`) and write files (`w`)."""
-    if command.name not in {"sed", "gsed"}:
-        return
     if any(_SED_RUNS.search(text) for text in command.texts):
         yield command.finding(RiskKind.HIDDEN_CODE, "the script runs other commands")
     for path in (found[1] for text in command.texts for found in _SED_READS.finditer(text)):
@@ -225,8 +218,8 @@ def printed_text(source: SimpleCommand | None) -> str | None:
 
 
 def ends_with_flag(text: str, flags: list[str]) -> bool:
-    """`-lne` ends with -e."""
-    return text[0] == "-" and text[1] != "-" and any(len(flag) == 2 and text.endswith(flag[1]) for flag in flags)
+    """`-lne` ends with -e; `-MFile::Path` is a module."""
+    return text[0] == "-" and text[1] not in "-MI" and any(len(flag) == 2 and text.endswith(flag[1]) for flag in flags)
 
 
 def known_input(simple: SimpleCommand) -> str | None:
@@ -237,7 +230,9 @@ def piped_code_findings(command: InspectedCommand) -> Findings:
     """Code that comes through a pipe."""
     if command.parsed.piped_from is not None:
         names = set(pipe_sources(command.parsed.piped_from))
-        yield from _printed_code_findings(command, names, is_hidden=bool(names & DECODERS) or "cat" not in names)
+        yield from _printed_code_findings(
+            command, names, is_hidden=bool(names & NAMES["DECODERS"]) or "cat" not in names
+        )
 
 
 def substituted_code_findings(command: InspectedCommand, word: Word) -> Findings:
@@ -245,13 +240,13 @@ def substituted_code_findings(command: InspectedCommand, word: Word) -> Findings
     if not word.substitutions or word.is_known:
         return
     names = {name for inner in word.substitutions for name in pipe_sources(inner)}
-    is_run = command.name in {"eval", "source", ".", *SHELLS}
-    yield from _printed_code_findings(command, names, is_hidden=is_run or bool(names & DECODERS))
+    is_run = command.name in {"eval", "source", ".", *NAMES["SHELLS"]}
+    yield from _printed_code_findings(command, names, is_hidden=is_run or bool(names & NAMES["DECODERS"]))
 
 
 def _printed_code_findings(command: InspectedCommand, names: set[str], *, is_hidden: bool) -> Findings:
     """Code that is printed by commands with these names."""
-    if names & DOWNLOADERS:
+    if names & NAMES["DOWNLOADERS"]:
         yield command.finding(RiskKind.REMOTE_CODE, "runs what it downloads, unseen", always_ask=True)
     elif is_hidden:
         yield command.finding(RiskKind.HIDDEN_CODE, "runs what another command prints, unseen", always_ask=True)

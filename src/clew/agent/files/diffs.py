@@ -100,7 +100,7 @@ def _most_likely_line(lines: Sequence[str], wanted: Sequence[str]) -> int | None
         if len(indexes[line.strip()]) < 100:
             indexes[line.strip()].append(index)
     votes: Counter[int] = Counter()
-    for step, line in enumerate(wanted):
+    for step, line in enumerate(wanted[:_SEARCHED_LINES]):
         if line.strip():
             votes.update(max(0, index - step) for index in indexes.get(line.strip(), ()))
     if votes:
@@ -111,7 +111,7 @@ def _most_likely_line(lines: Sequence[str], wanted: Sequence[str]) -> int | None
 def _most_similar_line(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     step, longest = max(enumerate(wanted), key=lambda numbered: len(numbered[1].strip()))
     shown = [line.strip()[:_SHOWN_CHARS] for line in lines[:_SEARCHED_LINES]]
-    near = difflib.get_close_matches(longest.strip()[:_SHOWN_CHARS], shown, 1, 0.6)
+    near = difflib.get_close_matches(longest.strip()[:_SHOWN_CHARS], dict.fromkeys(shown), 1, 0.6)
     return max(0, shown.index(near[0]) - step) if near else None
 
 

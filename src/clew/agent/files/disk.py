@@ -12,7 +12,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -169,17 +169,21 @@ class FileTracker:
     One for a whole process, shared by the tools that read and write.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before_write: Callable[[Path, bytes], None] = lambda *_: None) -> None:
         self._stamps: dict[Path, FileStamp] = {}
+        self._before_write = before_write
+        """Called with a path and its new content, so that what it held can be kept."""
         self.session_files = SessionFiles()
+
+    def write(self, path: Path, content: bytes, before: FileStamp | None) -> FileStamp:
+        """Write a file for the agent: `write_atomically`, with a checkpoint before it."""
+        self._before_write(path, content)
+        stamp = write_atomically(path, content, before)
+        self.session_files.record(path)
+        return stamp
 
     def record(self, path: Path, stamp: FileStamp) -> None:
         self._stamps[path] = stamp
-
-    def record_written(self, path: Path, stamp: FileStamp) -> None:
-        """The agent wrote the file, and knows its content."""
-        self.record(path, stamp)
-        self.session_files.record(path)
 
     def is_current(self, path: Path, stamp: FileStamp) -> bool:
         return self._stamps.get(path) == stamp

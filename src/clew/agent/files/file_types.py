@@ -4,14 +4,15 @@ Text is encoded again as it was: encoding, byte order mark and line ends stay. W
 UTF-16, and holds no NUL, is taken for Latin-1, which gives the same bytes back whatever it was.
 """
 
-# ruff: noqa: E501 (one line per fact)
 from __future__ import annotations
 
 import codecs
 import re
+import tomllib
 from dataclasses import dataclass
 
 from clew.errors import InvalidArgument
+from clew.lazy import read_beside
 from clew.tokens import image_size_in_header
 
 SNIFFED_BYTES = 8_192
@@ -130,55 +131,26 @@ def binary_kind(head: bytes) -> str:
 
 # -- secret files ------------------------------------------------------------------------------------------------------
 
-# fmt: off
-_NOT_SECRET = re.compile(
-    r"(?:^|/)(?:\.env\.(?:example|sample|template|dist|test|defaults)|[^/]+\.pub|known_hosts(?:\.old)?|authorized_keys|\.ssh/config|"
-    r"(?:credentials|secrets?)\.(?:pyi?|[jt]sx?|mjs|go|rs|rb|java|kt|cs|php|c|h|cpp|swift|ex|md|rst|html|css))$", re.IGNORECASE
-)
-"""Examples and public parts that lie beside secrets, and code that handles them."""
-_SECRET_FILES: tuple[tuple[str, str], ...] = (
-    (r"(?:^|/)[^/]*\.env$|(?:^|/)\.env(?:\.[\w.-]+)?$", "a file of secret settings, with keys in it"),
-    (r"(?:^|/)\.ssh(?:/.*)?$", "keys of the person, a private file of .ssh"),
-    (r"(?:^|/)id_(?:rsa|dsa|ecdsa|ed25519)(?:_\w+)?$", "a private key"),
-    (r"\.(?:pem|p12|pfx|keystore|jks|kdbx|ppk|key)$", "a private key or a store of keys"),
-    (r"(?:^|/)\.aws(?:/.*)?$", "keys to a cloud, a private file of .aws"),
-    (r"(?:^|/)(?:\.config/)?gcloud(?:/.*)?$|application_default_credentials|service[-_]account[\w-]*\.json$", "keys to a cloud, of a service account"),
-    (r"(?:^|/)\.azure(?:/.*)?$", "keys to a cloud"),
-    (r"(?:^|/)\.kube(?:/.*)?$", "keys to a cluster"),
-    (r"(?:^|/)\.docker/.+$", "keys to registries"),
-    (r"(?:^|/)[._]netrc$", "passwords of hosts"),
-    (r"(?:^|/)\.(?:pgpass|my\.cnf|git-credentials|pypirc|npmrc|vault-token|boto|s3cfg|htpasswd)$", "passwords or a token"),
-    (r"(?:^|/)\.gnupg(?:/.*)?$|(?:^|/)\.password-store(?:/.*)?$", "keys of the person"),
-    (r"(?:^|/)\.config/(?:gh|hub|op|rclone)(?:/.*)?$", "tokens"),
-    (r"(?:^|/)\.(?:bash|zsh|python|psql|mysql|node_repl)_history$", "what the person typed"),
-    (r"^(?:/var)?/run/secrets/", "secrets of a container"),
-    (r"^/etc/(?:shadow|gshadow|sudoers)", "passwords of the machine"),
-    (r"^/proc/[^/]+/(?:task/[^/]+/)?(?:environ|auxv|mem)$", "the environment or the memory of a process"),
-    (r"^/proc/(?!self/|thread-self/)[^/]+/(?:fd|root|cwd)/", "what a process has open"),
-    (r"(?:^|/)(?:credentials|secrets?)(?:\.[\w.-]+)?$", "secrets and credentials, by its name"),
-    (r"(?:^|/)\.clew/config\.ya?ml$", "Clew's own keys"),
-    (r"(?:Login Data|cookies\.sqlite|Cookies|key4\.db|logins\.json)$", "passwords of a browser"),
-)
-# fmt: on
-_SECRET_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _SECRET_FILES)
+_TABLES = tomllib.loads(read_beside(__file__, "files.toml").decode())
+_NOT_SECRET = re.compile(_TABLES["not_secret"], re.IGNORECASE)
+_MAX_PATH_CHARS = 4_096
+"""No system has a longer path; of a longer text the end is looked at."""
+_SECRET_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _TABLES["secret"])
 
 
 def secret_kind(text: str) -> str | None:
-    """The kind of secret that a file holds, by its path; None where it looks harmless. Wildcards at the end are ignored."""
+    """The kind of secret that a file holds, by its path; None where it looks harmless.
+
+    Wildcards at the end are ignored.
+    """
+    text = text[-_MAX_PATH_CHARS:]
     names = {text, text.rstrip("*?").rstrip("/"), text.rstrip("*?").rstrip(".")}
     if _NOT_SECRET.search(text):
         return None
     return next((kind for pattern, kind in _SECRET_PATTERNS if any(pattern.search(name) for name in names)), None)
 
 
-# -- files that everybody may read -------------------------------------------------------------------------------------
-
-_PUBLIC_FILES = re.compile(
-    r"/(?:usr|bin|sbin|lib|lib32|lib64|opt|nix/store|System/Library|Library/Developer)(?:/.*)?|/sys/.+|"
-    r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|stat|mounts|filesystems|net/.+|sys/.+|self/(?:status|stat|statm|cgroup|limits|maps|mounts|mountinfo))|"
-    r"/etc/(?:os-release|lsb-release|debian_version|alpine-release|redhat-release|issue|hosts|hostname|resolv\.conf|passwd|group|services|protocols|shells|mime\.types|"
-    r"timezone|localtime|nsswitch\.conf|ld\.so\.conf(?:\.d/.*)?|apt/sources\.list(?:\.d/.*)?|nginx/.*|ssl/(?:certs/.*|openssl\.cnf))|/dev/(?:null|zero|urandom|random|stdin|tty|fd/\d+)|/var/(?:lib/dpkg/.*|www/.*)"
-)
+_PUBLIC_FILES = re.compile(_TABLES["public"])
 
 
 def is_public_file(path: str) -> bool:
@@ -189,24 +161,7 @@ def is_public_file(path: str) -> bool:
     return _PUBLIC_FILES.fullmatch(path) is not None and secret_kind(path) is None
 
 
-# -- files with an effect later on -------------------------------------------------------------------------------------
-
-# fmt: off
-_LASTING_FILES: tuple[tuple[str, str], ...] = (
-    (r"(?:^|/)(?:AGENTS|CLAUDE|GEMINI|CONVENTIONS|QWEN)(?:\.local|\.override)?\.md$|(?:^|/)\.(?:cursorrules|windsurfrules|clinerules|goosehints|roorules|aider\.conf\.yml)$|(?:^|/)\.(?:cursor|roo|clinerules|windsurf)/rules?(?:/|$)|(?:^|/)copilot-instructions\.md$|\.(?:instructions|prompt)\.md$|\.mdc$", "instructions that later sessions read"),
-    (r"(?:^|/)SKILL\.md$|(?:^|/)\.(?:clew|claude|codex|agents|gemini|opencode)/", "skills, memory or settings of agents"),
-    (r"(?:^|/)\.mcp\.json$|(?:^|/)\.?mcp\.json$", "programs that agents start"),
-    (r"(?:^|/)\.envrc$|(?:^|/)\.?mise\.toml$|(?:^|/)\.tool-versions$", "what runs when a shell enters the folder"),
-    (r"(?:^|/)(?:\.git/hooks|\.githooks|\.husky|\.lefthook)(?:/|$)|(?:^|/)\.?lefthook(?:-local)?\.ya?ml$|(?:^|/)\.pre-commit-config\.yaml$|(?:^|/)\.gitmodules$|(?:^|/)\.gitconfig$", "what git runs by itself"),
-    (r"(?:^|/)\.(?:github/(?:workflows|actions)|gitea/workflows|forgejo/workflows|circleci|buildkite|woodpecker|teamcity)(?:/|$)|(?:^|/)\.(?:gitlab-ci|travis|drone|woodpecker|appveyor|cirrus)\.ya?ml$|(?:^|/)(?:Jenkinsfile|azure-pipelines\.ya?ml|bitbucket-pipelines\.ya?ml|appveyor\.yml|cloudbuild\.ya?ml|buildspec\.ya?ml|\.ci/.+)$", "what runs in CI"),
-    (r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|zlogin|kshrc|inputrc|xprofile|xinitrc|vimrc|exrc|gdbinit|pythonrc|Rprofile|irbrc|screenrc|tmux\.conf|login_conf)$|(?:^|/)\.config/(?:fish|nvim|autostart|systemd|environment\.d)(?:/|$)|(?:^|/)config\.fish$", "a profile that runs at every start"),
-    (r"(?:^|/)\.ssh/", "who may log in, or how"),
-    (r"(?:^|/)\.(?:vscode|idea|zed|fleet)/(?:tasks|launch|settings|runConfigurations|workspace)|\.code-workspace$|(?:^|/)\.devcontainer(?:/|\.json$)", "what an editor runs"),
-    (r"(?:^|/)(?:site|user)customize\.py$|\.pth$|(?:^|/)\.?(?:pip\.conf|pip\.ini|npmrc|yarnrc(?:\.yml)?|pypirc|condarc|bunfig\.toml|pnpmfile\.c?js)$|(?:^|/)\.cargo/config(?:\.toml)?$", "what every run of an interpreter or a package manager loads"),
-    (r"(?:^|/)(?:crontab|cron\.(?:d|daily|hourly|weekly|monthly))(?:/|$)|\.(?:service|timer|desktop|plist)$", "what the system starts by itself"),
-)
-# fmt: on
-_LASTING_PATTERNS = tuple((re.compile(pattern), effect) for pattern, effect in _LASTING_FILES)
+_LASTING_PATTERNS = tuple((re.compile(pattern), effect) for pattern, effect in _TABLES["lasting"])
 _PACKAGE_SCRIPT = re.compile(
     r"\"(?:(?:pre|post)?(?:install|pack|publish|version)|prepare|prepublishOnly|dependencies)\"\s*:\s*\""
 )
@@ -219,4 +174,5 @@ def lasting_effect(path: str, text: str = "") -> str | None:
     """
     if path.rpartition("/")[2] == "package.json" and _PACKAGE_SCRIPT.search(text):
         return "a script that runs at every install"
-    return next((effect for pattern, effect in _LASTING_PATTERNS if pattern.search(path)), None)
+    end = path[-_MAX_PATH_CHARS:]
+    return next((effect for pattern, effect in _LASTING_PATTERNS if pattern.search(end)), None)

@@ -12,9 +12,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from clew.agent.files.file_types import dominant_line_ending
+
+MAX_AMBIGUOUS = 100
+_MAX_TOLERANT_LINES = 1_000
+"""A longer passage has to be there exactly: comparing takes time with the square of its lines."""
 
 
 def _collapsed(line: str) -> str:
@@ -57,7 +61,7 @@ class PassageMatch:
 
 @dataclass(frozen=True, slots=True)
 class AmbiguousMatch:
-    """A passage that was found more than once."""
+    """A passage that was found more than once; at most `MAX_AMBIGUOUS` places are looked for."""
 
     lines: tuple[int, ...]
     how: str
@@ -83,9 +87,11 @@ class NormalizedText:
     def with_replacements(self, replacements: Sequence[Replacement]) -> str:
         """The raw text with all replacements made."""
         pieces, at = [], 0
+        usual = dominant_line_ending(self.raw)
         for replacement in sorted(replacements, key=lambda replacement: replacement.start):
             start, end = self._raw_position(replacement.start), self._raw_position(replacement.end)
-            line_ending = dominant_line_ending(self.raw[start:end] if "\n" in self.raw[start:end] else self.raw)
+            replaced = self.raw[start:end]
+            line_ending = dominant_line_ending(replaced) if "\n" in replaced else usual
             pieces += [self.raw[at:start], replacement.text.replace("\n", line_ending)]
             at = end
         return "".join([*pieces, self.raw[at:]])
@@ -99,15 +105,16 @@ def find_passage(
 ) -> PassageMatch | AmbiguousMatch | None:
     """Where `old` is, with `new` adapted to the indentation there; None where it is not found."""
     old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-    positions = list(_positions(normalized.text, old, overlapping=not everywhere))
+    most = None if everywhere else MAX_AMBIGUOUS
+    positions = list(islice(_positions(normalized.text, old, overlapping=not everywhere), most))
     if positions:
         replacements = tuple(Replacement(position, position + len(old), new) for position in positions)
         return _decided(normalized, replacements, "exact", everywhere)
-    if not old.strip():
+    if not old.strip() or old.count("\n") > _MAX_TOLERANT_LINES:
         return None
     lines = _LineIndex.of(normalized.text)
     for tolerance in _TOLERANCES:
-        replacements = tuple(_tolerated(lines, old, new, tolerance, everywhere))
+        replacements = tuple(islice(_tolerated(lines, old, new, tolerance, everywhere), most))
         if replacements:
             return _decided(normalized, replacements, tolerance.name, everywhere)
     return None
@@ -152,15 +159,22 @@ class _LineIndex:
 
 def _tolerated(lines: _LineIndex, old: str, new: str, tolerance: _Tolerance, everywhere: bool) -> Iterator[Replacement]:
     written, wanted = _as_lines(old, new)
+    opcodes = SequenceMatcher(None, written, wanted, autojunk=False).get_opcodes()
     taken_to = 0
     for first in _windows([tolerance.key(line) for line in lines.lines], [tolerance.key(line) for line in written]):
+        if everywhere and first < taken_to:
+            continue
         after = first + len(written)
         found = lines.lines[first:after]
         change = indent_change_between(written, found) if tolerance.may_reindent else IndentShift("", "")
-        if change is None or (everywhere and first < taken_to):
+        if change is None:
             continue
         taken_to = after
-        yield lines.replacement(first, after, _adapted(written, wanted, found, change))
+        # Lines that were not to change are taken from the file; the others are indented as the file is.
+        adapted: list[str] = []
+        for tag, i1, i2, j1, j2 in opcodes:
+            adapted += found[i1:i2] if tag == "equal" else map(change.apply, wanted[j1:j2])
+        yield lines.replacement(first, after, adapted)
 
 
 def _as_lines(old: str, new: str) -> tuple[list[str], list[str]]:
@@ -172,20 +186,23 @@ def _as_lines(old: str, new: str) -> tuple[list[str], list[str]]:
 
 
 def _windows(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
-    """The indexes where these keys follow one another."""
-    anchor, anchor_key = next((position, key) for position, key in enumerate(wanted) if key)
+    """The indexes where these keys follow one another, found in linear time (Knuth, Morris and Pratt)."""
+    shorter = [0]
+    for key in wanted[1:]:
+        same = _longer(shorter, wanted, shorter[-1], key)
+        shorter.append(same)
+    same = 0
     for position, key in enumerate(keys):
-        first = position - anchor
-        if key == anchor_key and first >= 0 and keys[first : first + len(wanted)] == wanted:
-            yield first
+        same = _longer(shorter, wanted, same, key)
+        if same == len(wanted):
+            yield position + 1 - same
 
 
-def _adapted(written: Sequence[str], wanted: Sequence[str], found: Sequence[str], change: IndentChange) -> list[str]:
-    """The wanted lines, indented as the file is; lines that were not to change are taken from the file."""
-    adapted: list[str] = []
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, written, wanted, autojunk=False).get_opcodes():
-        adapted += found[i1:i2] if tag == "equal" else map(change.apply, wanted[j1:j2])
-    return adapted
+def _longer(shorter: Sequence[int], wanted: Sequence[str], same: int, key: str) -> int:
+    """How many of the wanted keys end in `key`, where `same` of them were found before it."""
+    while same and (same == len(wanted) or wanted[same] != key):
+        same = shorter[same - 1]
+    return same + 1 if wanted[same] == key else 0
 
 
 # -- indentation -------------------------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ class ToolResult:
 
     text: str
     is_error: bool = False
+    has_failed: bool = False
+    """A command ran and failed: people see a failure, the model reads the exit code."""
     display_text: str | None = None
     """For people, where it differs: a diff, or one line such as `3 edits in parser.py`."""
     pinned_as: str | None = None
@@ -64,6 +66,11 @@ class AgentTool(ABC):
     def refused(self, arguments: Arguments) -> None:
         """A person refused what `risk` stated: nothing of it counts as agreed to."""
         del arguments
+
+    def edit_preview(self, arguments: Arguments) -> str | None:
+        """What a call would change in files, to be read before it is allowed; None for tools that edit none."""
+        del arguments
+        return None
 
     def headline(self, arguments: Arguments) -> str:
         """The call in a few words for people: `read_file src/app.py`."""

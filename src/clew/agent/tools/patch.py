@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from clew.agent.approvals import Risk
 from clew.agent.files.diffs import file_diff, missed_passage_report
-from clew.agent.files.disk import FileStamp, FileTracker, read_all, write_atomically
+from clew.agent.files.disk import FileStamp, FileTracker, read_all
 from clew.agent.files.file_types import TextFile, count_lines, decode_file
-from clew.agent.files.patching import AmbiguousMatch, NormalizedText, PassageMatch, find_passage
+from clew.agent.files.patching import MAX_AMBIGUOUS, AmbiguousMatch, NormalizedText, PassageMatch, find_passage
 from clew.agent.files.paths import ResolvedPath, Workspace
 from clew.agent.tools.base import (
     AgentTool,
@@ -124,6 +124,12 @@ class PatchTool(AgentTool):
     def refused(self, arguments: Arguments) -> None:
         self._workspace.withdraw(*_paths(arguments))
 
+    def edit_preview(self, arguments: Arguments) -> str:
+        try:
+            return "\n".join(file_diff(edit.path, edit.old, edit.new) for edit in parse_edits(arguments))
+        except InvalidArgument:
+            return ""
+
     def headline(self, arguments: Arguments) -> str:
         raw = arguments.get("edits")
         count, paths = len(raw) if isinstance(raw, list) else 1, _paths(arguments)
@@ -146,7 +152,7 @@ class PatchTool(AgentTool):
         outcomes = [self._patch_file(target, file_edits) for target, file_edits in by_file.items()]
         diffs = "\n".join(outcome.display_text for outcome in outcomes if outcome.display_text)
         is_error = any(outcome.is_error for outcome in outcomes)
-        return ToolResult("\n".join(outcome.text for outcome in outcomes), is_error, diffs or None)
+        return ToolResult("\n".join(outcome.text for outcome in outcomes), is_error, display_text=diffs or None)
 
     def _patch_file(self, target: ResolvedPath, edits: Sequence[PassageEdit]) -> ToolResult:
         try:
@@ -168,8 +174,7 @@ class PatchTool(AgentTool):
 
     def _write(self, target: ResolvedPath, content: bytes, before: FileStamp | None) -> None:
         was_known = before is None or self._tracker.is_current(target.path, before)
-        stamp = write_atomically(target.path, content, before)
-        self._tracker.session_files.record(target.path)
+        stamp = self._tracker.write(target.path, content, before)
         if was_known:
             self._tracker.record(target.path, stamp)
 
@@ -258,10 +263,11 @@ def _failure(edited: _EditedFile, normalized: NormalizedText, edit: PassageEdit,
     if found is None:
         return missed_passage_report(normalized.text, edit.old, edit.new, edited.on_disk)
     lines = ", ".join(str(edited.on_disk(line)) for line in found.lines[:_MAX_LISTED_LINES])
+    count = f"{len(found.lines)} times" if len(found.lines) < MAX_AMBIGUOUS else f"{MAX_AMBIGUOUS} times or more"
     more = f" and {len(found.lines) - _MAX_LISTED_LINES} more" if len(found.lines) > _MAX_LISTED_LINES else ""
     way = "" if found.how == "exact" else f", but for {found.how}"
     return (
-        f"old stands {len(found.lines)} times, at lines {lines}{more}{way}; "
+        f"old is there {count}, at lines {lines}{more}{way}; "
         "add lines around it until it is the only one, or set replace_all"
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clew.agent.approvals import Risk
 from clew.agent.files.diffs import file_diff
-from clew.agent.files.disk import FileStamp, FileTracker, open_regular, read_all, write_atomically
+from clew.agent.files.disk import FileStamp, FileTracker, open_regular, read_all
 from clew.agent.files.file_types import (
     HEAD_BYTES,
     TextFile,
@@ -200,9 +200,21 @@ class WriteFileTool(AgentTool):
     def refused(self, arguments: Arguments) -> None:
         self._workspace.withdraw(arguments.get("path"))
 
+    def edit_preview(self, arguments: Arguments) -> str:
+        content = str(arguments.get("content", ""))
+        try:
+            before = decode_file(read_all(self._workspace.path_to_write(arguments.get("path")).path)[0])
+        except (OSError, InvalidArgument):
+            return content
+        return file_diff(str(arguments.get("path")), before.text if before else "", content)
+
     def headline(self, arguments: Arguments) -> str:
         content = arguments.get("content")
-        lines = f", {count_lines(content):,} lines" if isinstance(content, str) else ""
+        lines = (
+            f", {count_lines(content):,} line{'s' if count_lines(content) != 1 else ''}"
+            if isinstance(content, str)
+            else ""
+        )
         return f"write {arguments.get('path', '?')}{lines}"
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
@@ -221,7 +233,7 @@ class WriteFileTool(AgentTool):
             raise InvalidArgument(f"{target.display_name} is a folder; give the path of a file in it")
         if target.path.exists():
             return self._replace(target, content)
-        self._tracker.record_written(target.path, write_atomically(target.path, TextFile("").encode(content), None))
+        self._tracker.record(target.path, self._tracker.write(target.path, TextFile("").encode(content), None))
         diff = file_diff(target.display_name, "", content)
         return ToolResult(f"created {target.display_name}: {count_lines(content):,} lines", display_text=diff)
 
@@ -241,7 +253,7 @@ class WriteFileTool(AgentTool):
         self, target: ResolvedPath, encoded: bytes, stamp: FileStamp, texts: tuple[str, str, str]
     ) -> ToolResult:
         before, after, notes = texts
-        self._tracker.record_written(target.path, write_atomically(target.path, encoded, stamp))
+        self._tracker.record(target.path, self._tracker.write(target.path, encoded, stamp))
         diff = file_diff(target.display_name, before, after)
         lines = f"{count_lines(before):,} -> {count_lines(after):,} lines"
         return ToolResult(f"replaced {target.display_name}: {lines}{notes}", display_text=diff or None)

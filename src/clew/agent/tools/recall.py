@@ -15,14 +15,15 @@ from clew.errors import InvalidArgument
 from clew.messages import text_of
 from clew.store import SearchHit, SearchScope, Session, Store, UnknownSession
 from clew.turn import (
+    OPENED_CHARS,
     PAGE_CHARS,
-    SHORT_CHARS,
     FoundMessage,
     found_label,
     found_texts,
     open_messages,
     opened_label,
     position_of,
+    reading_on,
     search_history,
 )
 
@@ -54,7 +55,10 @@ class RecallTool(AgentTool):
                 "query": {"type": "string", "description": "any words"},
                 "open": {"type": "string", "description": "m12, m12-m20, m12@3000 (from a char on), or an output's id"},
                 "around": {"type": "string", "description": "with open: words to show a long message around"},
-                "chars": {"type": "integer", "description": f"with open: most per message, default {SHORT_CHARS}"},
+                "chars": {
+                    "type": "integer",
+                    "description": f"with open: most per message, default {OPENED_CHARS}",
+                },
                 "session": {"type": "string", "description": "id of a hit, or this; default for open: this"},
             },
         )
@@ -136,7 +140,7 @@ class RecallTool(AgentTool):
         if page.missing:
             lines.append(f"(none of these words is there: {page.missing})")
         if page.next:
-            lines.append(f"(read on with open={page.next})")
+            lines.append(f"({reading_on(page, 'open=')})")
         return ToolResult("\n".join(lines), display_text=request.open)
 
 
@@ -145,7 +149,7 @@ class _RecallRequest:
     query: str
     open: str
     around: str
-    chars: int
+    chars: int | None
     session: str | None
 
 
@@ -162,12 +166,13 @@ def _parse_request(arguments: Arguments) -> _RecallRequest | ToolResult:
     wanted, around = (texts["open"] or "").strip(), (texts["around"] or "").strip()
     if not wanted and _NUMBER.fullmatch(around):
         wanted, around = around, ""
-    chars = arguments.get("chars") or SHORT_CHARS
-    if isinstance(chars, bool) or not isinstance(chars, int) or chars < 1:
+    chars = arguments.get("chars") or None
+    if chars is not None and (isinstance(chars, bool) or not isinstance(chars, int) or chars < 1):
         return error_result(f"chars is {chars!r:.40}; it has to be a number, 1 or more")
     if not (texts["query"] or "").strip() and not wanted:
         return error_result("give query to search, or open to read: open=m12")
-    return _RecallRequest(texts["query"] or "", wanted, around, min(chars, PAGE_CHARS), texts["session"] or None)
+    chars = None if chars is None else min(chars, PAGE_CHARS)
+    return _RecallRequest(texts["query"] or "", wanted, around, chars, texts["session"] or None)
 
 
 def _is_text(value: Any) -> bool:

@@ -191,7 +191,7 @@ class TerminalTool(AgentTool):
         news = [f"{one.id} {one.state}" for one in self.background.newly_ended()]
         text = "\n".join([*([text] if text else []), *(f"[{sentence}]" for sentence in aside), *news])
         report = _report(text, code, seconds, request.seconds, left_some)
-        return ToolResult(report, is_error=code is None, display_text=f"exit {code}" if code else None)
+        return ToolResult(report, is_error=code is None, has_failed=bool(code))
 
     async def _start(self, request: _TerminalRequest) -> ToolResult:
         if self.background.is_full:

@@ -1,4 +1,4 @@
-"""What a question takes along: files, folders and pictures named by an @, and outputs of commands the person ran.
+"""What is attached to a question: files, folders and pictures named by an @, and outputs of commands the person ran.
 
 `question_message` writes the message and `typed_line` reads back from it what the person had typed.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from clew.agent.files.file_types import binary_kind, count_lines, decode_file, is_binary
-from clew.cli.views.amounts import plural
+from clew.cli.pages import plural
 from clew.errors import InvalidArgument
 from clew.messages import Message, Part, text_of
 
@@ -24,7 +24,12 @@ MAX_LISTED = 300
 _IMAGE_TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp"}
 _NAMED = re.compile(r'(?<![\w@/.])@(?:"([^"\n]+)"|([^\s"]+))')
 _LOOKS_LIKE_A_PATH = re.compile(r"[\w.~+-]*/[\w./~+-]*|[\w~+-][\w.~+-]*\.\w{1,8}")
-_ATTACHED = re.compile(r"\n\n<(?:file path|folder path|command-output command)=")
+_ATTACHED = re.compile(r"\n\n<(?:file path=|folder path=|command-output command=|plan-mode>)")
+PLAN_NOTE = (
+    "<plan-mode>Only reading tools run now. Answer with a plan of what to change and how to check it; it is carried "
+    "out when it is approved.</plan-mode>"
+)
+"""Goes with a question that is asked in plan mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ def question_message(
             block, note = _folder_block(named)
         elif named.path.suffix.lower() in _IMAGE_TYPES:
             pictures.append(_image_part(named.path))
-            block, note = "", f"{named.name}: taken along as a picture"
+            block, note = "", f"{named.name}: attached as a picture"
         else:
             block, note = _file_block(named, max_chars)
         blocks += [block] if block else []
@@ -73,7 +78,7 @@ def question_message(
 
 
 def typed_line(message: Message) -> str:
-    """What the person typed, without what came along."""
+    """What the person typed, without what was attached."""
     text = text_of(message)
     attached = _ATTACHED.search(text)
     return text[: attached.start()] if attached else text
@@ -104,7 +109,7 @@ def named_paths(line: str, project: Path) -> tuple[list[NamedPath], list[str]]:
 
 
 def _spellings(name: str) -> list[str]:
-    """A name as it stands, and without the punctuation of the sentence behind it."""
+    """A name as typed, and without the punctuation of the sentence behind it."""
     bare = name.rstrip(".,;:!?)]}'\"")
     return [name, bare] if bare and bare != name else [name]
 
@@ -113,26 +118,30 @@ def _exists(project: Path, name: str) -> bool:
     try:
         return (project / Path(name).expanduser()).exists()
     except (OSError, RuntimeError, ValueError):
-        return False  # too long for a name, a home that nobody has, a NUL
+        return False  # too long for a name, an unknown home, a NUL
 
 
 def _file_block(named: NamedPath, max_chars: int) -> tuple[str, str]:
     try:
         if named.path.stat().st_size > MAX_FILE_BYTES:
-            raise InvalidArgument(f"{named.name} has more than {MAX_FILE_BYTES:,} bytes; ask the model to read_file it")
+            raise InvalidArgument(
+                f"{named.name} has more than {MAX_FILE_BYTES:,} bytes", remedy="ask the model to read_file it"
+            )
         content = named.path.read_bytes()
     except OSError as error:
-        raise InvalidArgument(f"{named.name} cannot be read: {error.strerror}; name another file") from error
+        raise InvalidArgument(f"{named.name} cannot be read: {error.strerror}", remedy="name another file") from error
     text = None if is_binary(content[:8192]) else decode_file(content)
     if text is None:
-        raise InvalidArgument(f"{named.name} is {binary_kind(content[:8192])}, no text; name a text file or a picture")
+        raise InvalidArgument(
+            f"{named.name} is {binary_kind(content[:8192])}, no text", remedy="name a text file or a picture"
+        )
     shown, lines = text.text, count_lines(text.text)
-    note = f"{named.name}: taken along, {plural(lines, 'line')}"
+    note = f"{named.name}: attached, {plural(lines, 'line')}"
     if len(shown) > max_chars:
         shown = shown[: shown.rfind("\n", 0, max_chars) + 1 or max_chars]
         kept = shown.count("\n")
         shown += f"[the first {kept:,} of {lines:,} lines; read_file with offset={kept + 1} shows more]"
-        note = f"{named.name}: the first {kept:,} of {lines:,} lines are taken along"
+        note = f"{named.name}: the first {kept:,} of {lines:,} lines are attached"
     return f"<file path={quoteattr(named.name)}>\n{shown.rstrip()}\n</file>", note
 
 
@@ -140,20 +149,22 @@ def _folder_block(named: NamedPath) -> tuple[str, str]:
     try:
         names = sorted(f"{each.name}/" if each.is_dir() else each.name for each in named.path.iterdir())
     except OSError as error:
-        raise InvalidArgument(f"{named.name} cannot be listed: {error.strerror}; name another folder") from error
+        raise InvalidArgument(
+            f"{named.name} cannot be listed: {error.strerror}", remedy="name another folder"
+        ) from error
     listed = names[:MAX_LISTED]
     if len(names) > MAX_LISTED:
         listed.append(f"[{len(names) - MAX_LISTED:,} more]")
     block = "\n".join([f"<folder path={quoteattr(named.name)}>", *listed, "</folder>"])
-    return block, f"{named.name}: its {plural(len(names), 'name')} taken along"
+    return block, f"{named.name}: its {plural(len(names), 'name')} attached"
 
 
 def _image_part(path: Path) -> Part:
     try:
         if path.stat().st_size > MAX_IMAGE_BYTES:
-            raise InvalidArgument(f"{path} has more than {MAX_IMAGE_BYTES:,} bytes; make the picture smaller")
+            raise InvalidArgument(f"{path} has more than {MAX_IMAGE_BYTES:,} bytes", remedy="make the picture smaller")
         encoded = base64.b64encode(path.read_bytes()).decode()
     except OSError as error:
-        raise InvalidArgument(f"{path} cannot be read: {error.strerror}; name another picture") from error
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}", remedy="name another picture") from error
     kind = _IMAGE_TYPES[path.suffix.lower()]
     return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{encoded}"}}

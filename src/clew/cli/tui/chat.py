@@ -19,17 +19,28 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from clew.cli.tui.attachments import command_output_block, question_message
-from clew.cli.tui.commands import find_command, learn_names, unknown_command
+from clew.agent import ToolActivity
+from clew.agent.process_output import CommandOutput
+from clew.agent.processes import ProcessGroup, shell_command
+from clew.cli.pages import plural
+from clew.cli.text import sanitize
+from clew.cli.tui.attachments import PLAN_NOTE, command_output_block, question_message
+from clew.cli.tui.commands import (
+    ALIASES,
+    EDIT_MODES,
+    custom_commands,
+    custom_question,
+    find_command,
+    learn_names,
+    unknown_command,
+)
 from clew.cli.tui.commands.page import current_conversation
 from clew.cli.tui.exchange import explain_problem, title_from
-from clew.cli.tui.person_command import run_person_command
 from clew.cli.tui.status import CallTotals, Fragment, StatusFigures, UsageCounter, status_line
-from clew.cli.views.amounts import percent, plural
-from clew.cli.views.text import sanitize
 from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
+    from clew.app import AgentApp
     from clew.cli.tui.commands import ChatState
     from clew.cli.tui.observer import ScreenObserver
     from clew.cli.tui.prompt import ApprovalPrompts, LineReader
@@ -44,8 +55,14 @@ QUIT = "quit"
 SHELL_SIGN = "!"
 TICK_SECONDS = 0.2
 STOP_SECONDS = 1.0
-MAX_ECHO_ROWS = 20
-HOW_TO_LEAVE = "Ctrl-D or /quit leaves; Ctrl-C stops what runs"
+MAX_ECHO_ROWS = 6
+LEAVING_WORDS = ("exit", "quit", ":q")
+KEPT_CHARS = 200_000
+"""Of a longer output the beginning and the end are kept."""
+_CALL_ID = "person"
+NEEDS_TERMINAL = frozenset(("emacs", "htop", "nano", "nvim", "vi", "vim"))
+"""Programs that draw on a terminal of their own, or ask at one."""
+HOW_TO_LEAVE = "Ctrl-D or /quit leaves; Esc or Ctrl-C stops what runs"
 
 
 class Chat:
@@ -84,7 +101,10 @@ class Chat:
         """Take a typed line: as the answer to an open prompt, as a command that runs at once, or into the queue."""
         if self._approvals.is_open:
             self._approvals.answer(line)
-        elif line.strip() and not (self._task is not None and self._runs_immediately(line)):
+            return
+        if line.strip().lower() in LEAVING_WORDS:
+            line = f"/{QUIT}"
+        if line.strip() and not (self._task is not None and self._runs_immediately(line)):
             self._lines.append(line)
             self._line_arrived.set()
             self._show_queue()
@@ -122,6 +142,16 @@ class Chat:
         if self._task is not None:
             self._task.cancel()
 
+    def stop_turn(self) -> None:
+        """Esc: stop what runs, if something does."""
+        if self._task is not None and not self._task.cancelling():
+            self.interrupt()
+
+    def take_next_mode(self) -> None:
+        """Shift-Tab: the next mode of edits."""
+        now = self.state.app.agent.approvals.edits
+        self._start_aside(f"/mode {EDIT_MODES[(EDIT_MODES.index(now) + 1) % len(EDIT_MODES)]}")
+
     def interrupt(self, has_text: bool = False) -> bool:
         """Ctrl-C: stop what runs; the second time, do not wait for it. False where typed text is to be cleared."""
         if self._task is None:
@@ -143,8 +173,8 @@ class Chat:
             self.state.questions.clear()
             self._lines.clear()
             self.state.put_text("\n".join(waiting))
-            back = "the line that waited is" if len(waiting) == 1 else f"the {len(waiting)} lines that waited are"
-            self.screen.print(Text(f"{back} in the input again; Enter asks, Ctrl-C clears", "yellow"))
+            back = "the queued line is" if len(waiting) == 1 else f"the {len(waiting)} queued lines are"
+            self.screen.print(Text(f"{back} back in the input; Enter asks, Ctrl-C clears", "yellow"))
         self._show_queue()
 
     def _show_queue(self) -> None:
@@ -233,11 +263,17 @@ class Chat:
             _log.debug("a line of the chat failed", exc_info=defect)
             where = traceback.extract_tb(defect.__traceback__)[-1]
             what = f"{type(defect).__name__}: {defect} (at {Path(where.filename).name}:{where.lineno})"
-            self.screen.print(Text(sanitize(f"Clew itself failed, please report it: {what}. The chat goes on."), "red"))
+            self.screen.print(
+                Text(sanitize(f"Clew itself failed, please report it: {what}. The chat continues."), "red")
+            )
 
     async def _command(self, line: str) -> None:
         name, _, words = line.strip()[1:].partition(" ")
         command = find_command(name)
+        own = custom_commands(self.state.app).get(name.lower())
+        if own is not None and (command is None or command.name != ALIASES.get(name.lower(), name.lower())):
+            self.state.questions.append(custom_question(own, words.strip()))
+            return
         if command is None:
             self.screen.print(Text(unknown_command(name), "yellow"))
             return
@@ -249,16 +285,20 @@ class Chat:
         command = line.lstrip(SHELL_SIGN).strip()
         if not command:
             raise InvalidArgument(
-                "! runs a command: !git status; !! also shows the model what it printed: !!git status"
+                "! runs a command: !git status", remedy="!! also shows the model what it printed: !!git status"
             )
         output = await run_person_command(command, self.state.app, self._observer)
         if is_shared:
             self.state.attached.append(command_output_block(command, output))
-            self.screen.print(Text("  the next question takes this along", "dim"))
+            self.screen.print(Text("  the next question includes this output", "dim"))
 
     async def _ask(self, line: str) -> None:
         app, attached = self.state.app, self.state.attached
-        asked = question_message(line, app.project, attached, app.max_result_chars)
+        approvals = app.agent.approvals
+        is_plan = approvals.edits == "plan"
+        asked = question_message(
+            line, app.project, [*attached, *([PLAN_NOTE] if is_plan else [])], app.max_result_chars
+        )
         for note in asked.taken:
             self.screen.print(Text(f"  {sanitize(note)}", "dim"))
         for note in asked.missing:
@@ -266,12 +306,15 @@ class Chat:
         await self._set_title(line)
         attached.clear()
         await self._ask_message(asked.message)
+        if is_plan and approvals.edits == "plan" and await self._approvals.confirm("Carry out this plan?"):
+            approvals.edits = self.state.edits_after_plan
+            self.state.questions.append("The plan is approved: carry it out.")
 
     async def _ask_message(self, message: Message | None) -> None:
         self.questions_asked += 1
         exchange = await self.state.app.agent.ask(self.state.session, message, self._observer)
         if exchange.hit_round_limit:
-            self.screen.print(Text(f"stopped after {exchange.rounds} rounds; ask it to go on", "yellow"))
+            self.screen.print(Text(f"stopped after {exchange.rounds} rounds; ask it to continue", "yellow"))
 
     async def _set_title(self, line: str) -> None:
         """Make the first words of the first question the title, where the session has none."""
@@ -319,6 +362,7 @@ class Chat:
             is_paused=status.paused is not None,
             is_preparing=self._observer.is_preparing,
             is_enabled=self.state.app.settings.compression.enabled,
+            mode={"ask": "asks before edits", "plan": "plan mode"}.get(self.state.app.agent.approvals.edits, ""),
         )
 
     async def summary(self) -> ChatSummary:
@@ -359,7 +403,7 @@ async def run_chat(chat: Chat, reader: LineReader, first: Sequence[str] = ()) ->
     printing = asyncio.create_task(chat.screen.print_forever())
     reading = asyncio.create_task(_read_lines(chat, reader))
     for task in (printing, reading):
-        # Without a screen or a keyboard the chat cannot go on.
+        # Without a screen or a keyboard the chat cannot continue.
         task.add_done_callback(lambda _: chat.leave())
     with _handle_signals(chat):
         try:
@@ -428,6 +472,40 @@ def _is_command(line: str) -> bool:
     return first.startswith("/") and "/" not in first[1:]
 
 
+# -- commands of the person -------------------------------------------------------------------------------------------
+
+
+async def run_person_command(command: str, app: AgentApp, observer: ScreenObserver) -> str:
+    """Run a command to its end and print its output; the output with the exit code where it is not 0.
+
+    It has no terminal and no standard input. Cancelling ends it with all that it started.
+    """
+    if (program := Path(command.split()[0]).name) in NEEDS_TERMINAL:
+        raise InvalidArgument(
+            f"{program} needs a terminal of its own, which !command does not have", remedy="run it in another window"
+        )
+    activity = ToolActivity(_CALL_ID, "terminal", f"$ {command}")
+    output, started = CommandOutput(KEPT_CHARS), time.monotonic()
+    observer.on_tool_start(activity)
+
+    def on_bytes(piece: bytes) -> None:
+        observer.on_tool_output(activity, output.feed(piece))
+
+    try:
+        process = await ProcessGroup.start(shell_command(command), app.project, app.environ, on_bytes)
+    except OSError as problem:
+        raise ClewError(f"the command could not be started: {problem.strerror}", remedy="see to the shell") from problem
+    code: int | None = None
+    try:
+        code = await process.exit_code()
+    finally:
+        await process.end()
+        seconds = f"{time.monotonic() - started:.1f} s"
+        how = seconds if code == 0 else f"exit {code}, {seconds}" if code is not None else f"stopped after {seconds}"
+        observer.on_command_end(activity.headline, output.text(), how, is_error=code != 0)
+    return output.text() if code == 0 else f"{output.text().rstrip()}\n[exit {code}]"
+
+
 # -- the summary -------------------------------------------------------------------------------------------------------
 
 
@@ -451,7 +529,7 @@ def summary_lines(summary: ChatSummary) -> list[str]:
     """Time, tokens, cost, and how to come back."""
     name = f"{summary.session} ({summary.title})" if summary.title else summary.session
     usage = summary.usage
-    cached = f" ({percent(usage.cache_read_tokens, usage.prompt_tokens)} from the cache)" if usage.prompt_tokens else ""
+    cached = f" ({usage.cached} from the cache)" if usage.prompt_tokens else ""
     lines = [
         f"session   {name}",
         f"time      {format_duration(summary.seconds)}, {plural(summary.questions, 'question')}, "
@@ -461,7 +539,7 @@ def summary_lines(summary: ChatSummary) -> list[str]:
     ]
     if summary.compactions:
         lines.append(f"folded    {summary.freed:,} tokens in {plural(summary.compactions, 'compaction')}")
-    return [*lines, f"go on     clew chat --resume {summary.session}"]
+    return [*lines, f"resume    clew chat --resume {summary.session}"]
 
 
 def format_duration(seconds: float) -> str:

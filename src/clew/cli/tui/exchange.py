@@ -1,28 +1,43 @@
-"""Texts of the chat about an exchange: a title for a question, remarks on replies, problems with their remedies."""
+"""An exchange in words: a title for a question, remarks on replies, problems; and print mode (`clew chat -p`).
+
+In print mode the answer goes to stdout as it is; with `--json` as one object with everything that is known of the
+exchange, and with `--json-stream` each thing as it happens, one JSON object a line, that object last.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from clew.cli.failures import failure_json
-from clew.cli.views.text import printable_line
+from clew.agent import AgentObserver, Answer, Risk, ToolActivity, ToolResult
+from clew.cli.entry import failure_json
+from clew.cli.text import printable_line, sanitize, sanitize_line
+from clew.cli.tui.attachments import question_message
+from clew.cli.tui.status import UsageCounter
 from clew.errors import ClewError, ContextExhausted, StoreError
-from clew.events import Overflowed
+from clew.events import CompactionFinished, CompactionStarted, Event, Notice, Overflowed
 from clew.messages import calls_of, text_of
-from clew.providers import ErrorKind, FinishReason, ProviderRefused, Reply, explain_refusal
+from clew.providers import Delta, ErrorKind, FinishReason, ProviderRefused, Reply, explain_refusal
+from clew.usage import CanonicalUsage
+
+if TYPE_CHECKING:
+    from clew.app import AgentApp
+    from clew.cli.console import Console
+
+_MICROS = 1_000_000
 
 MAX_TITLE_CHARS = 60
 # Where a chat can do something about it.
 REMEDIES: dict[ErrorKind, str] = {
-    "quota": "The account has nothing left to spend; see to it at the provider, or take another model with /model.",
+    "quota": "The account has nothing left to spend; check it at the provider, or choose another model with /model.",
     "rate_limit": "Wait a little and ask again; what you asked is kept.",
-    "overloaded": "The provider is busy or down; ask again in a while, or take another model with /model.",
-    "prompt_too_long": "/compress makes it smaller; /new starts afresh.",
-    "payload_too_large": "/compress makes it smaller; /new starts afresh.",
-    "other": "Ask again; if it stays, /model takes another one.",
+    "overloaded": "The provider is busy or down; ask again in a while, or choose another model with /model.",
+    "prompt_too_long": "/compress makes it smaller; /new starts a new conversation.",
+    "payload_too_large": "/compress makes it smaller; /new starts a new conversation.",
+    "other": "Ask again; if it fails again, /model chooses another model.",
 }
 FINISH_REMARKS: dict[FinishReason, str] = {
-    "length": "the reply was cut off: it reached the most output allowed (agent.max_tokens); ask it to go on",
+    "length": "the reply was cut off: it reached the most output allowed (agent.max_tokens); ask it to continue",
     "refusal": "the provider broke the reply off: its filter of contents; ask in other words",
 }
 EXHAUSTED_REMEDY = "/new begins a new conversation; /compress TOPIC names what matters."
@@ -68,7 +83,7 @@ def explain_problem(problem: ClewError) -> str:
     """The problem and the remedy, for a person."""
     if isinstance(problem, ProviderRefused):
         return str(explain_refusal(problem, remedies=REMEDIES))
-    # Only where a disk or a database failed: a name that nobody has is no damage.
+    # Only where a disk or a database failed: an unknown name is no damage.
     if isinstance(problem, StoreError) and problem.__cause__ is not None:
         return (
             f"{str(problem).rstrip('.')}. The conversation is as it was stored last; `clew doctor` checks the database."
@@ -79,7 +94,7 @@ def explain_problem(problem: ClewError) -> str:
 
 
 def problem_line(problem: ClewError) -> str:
-    """What went wrong, for whoever reads stderr."""
+    """What went wrong, as a line on stderr."""
     return explain_problem(problem) if isinstance(problem, ProviderRefused) else str(problem)
 
 
@@ -90,3 +105,117 @@ def problem_json(problem: ClewError, session: str | None = None) -> dict[str, An
         remedy = explain_refusal(problem, remedies=REMEDIES).remedy
         error |= {"provider": problem.provider, "remedy": remedy}
     return {"error": error, "session": session}
+
+
+# -- print mode --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ExchangeRecorder(AgentObserver):
+    """Records the tools, refusals, usage, compactions and warnings of an exchange; prints them too, as they come,
+    where it `streams`."""
+
+    console: Console
+    streams: bool = False
+    counter: UsageCounter = field(default_factory=UsageCounter)
+    usage: CanonicalUsage = field(default_factory=CanonicalUsage)
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    refusals: list[dict[str, Any]] = field(default_factory=list)
+    """Calls that did not run, because they were not approved."""
+    compactions: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """One line of `--json-stream`."""
+        if self.streams:
+            self.console.print_json_line({"event": event, **fields})
+
+    def on_delta(self, delta: Delta) -> None:
+        if delta.kind in ("text", "reasoning"):
+            self.emit(delta.kind, text=delta.text)
+
+    def on_tool_start(self, activity: ToolActivity) -> None:
+        self.console.progress(sanitize_line(activity.headline))
+        self.emit("tool_start", id=activity.call_id, name=activity.tool, headline=activity.headline)
+
+    def on_refusal(self, activity: ToolActivity, risk: Risk) -> None:
+        refused = {"name": activity.tool, "headline": activity.headline, "reasons": list(risk.reasons)}
+        self.refusals.append(refused)
+        self.emit("refused", id=activity.call_id, **refused)
+
+    def on_tool_end(self, activity: ToolActivity, result: ToolResult, seconds: float) -> None:
+        self.console.clear_progress()
+        done = {
+            "name": activity.tool,
+            "headline": activity.headline,
+            "ok": not result.is_error,
+            "seconds": round(seconds, 3),
+        }
+        self.tools.append(done)
+        self.emit("tool_end", id=activity.call_id, **done, output=result.text)
+
+    def on_reply(self, reply: Reply) -> None:
+        used = reply.usage or CanonicalUsage()
+        self.usage += used
+        self.emit("reply", model=reply.model, finish=reply.finish, usage=used.as_json())
+
+    def on_event(self, event: Event) -> None:
+        """For `clew.events`."""
+        self.counter.on_event(event)
+        if isinstance(event, CompactionStarted):
+            self.emit("compaction_start", tokens=event.tokens, reason=event.reason)
+        elif isinstance(event, CompactionFinished) and event.continued_as is not None:
+            sizes = {"tokens_before": event.tokens_before, "tokens_after": event.tokens_after}
+            self.compactions.append({**sizes, "written_by": event.written_by})
+            self.warnings += event.warnings
+            self.emit("compaction", **self.compactions[-1], warnings=list(event.warnings))
+        elif isinstance(event, Notice | Overflowed):
+            text = event.text if isinstance(event, Notice) else overflow_notice(event)
+            self.warnings.append(text)
+            self.emit("notice", text=text)
+
+
+async def ask_once(app: AgentApp, session: str, question: str, recorder: ExchangeRecorder) -> Answer:
+    """Ask in a session, and give it a title where it has none."""
+    tip = await app.store.session(await app.store.get_compression_tip(session))
+    if not tip.title:
+        await app.store.rename(tip.id, title_from(question))
+    asked = question_message(question, app.project, max_chars=app.max_result_chars)
+    recorder.warnings += asked.missing
+    recorder.emit("start", session=tip.id, model=app.target.model)
+    return await app.agent.ask(session, asked.message, recorder)
+
+
+def print_answer(exchange: Answer, recorder: ExchangeRecorder, console: Console) -> None:
+    """The answer to stdout; warnings and remarks to stderr."""
+    for warning in recorder.warnings:
+        console.note(sanitize_line(warning))
+    for refused in recorder.refusals:
+        why = "; ".join(refused["reasons"])
+        console.note(sanitize_line(f"not run: {refused['name']} {refused['headline']}: {why}; --yes would allow it"))
+    if exchange.hit_round_limit:
+        console.note(f"stopped after {exchange.rounds} rounds; agent.max_rounds allows more")
+    if remark := reply_remark(exchange.reply):
+        console.note(remark)
+    answer = text_of(exchange.reply.message)
+    # A terminal is protected; a program gets every character.
+    console.print(sanitize(answer) if console.out.isatty() else answer)
+
+
+def exchange_json(exchange: Answer, session: str, recorder: ExchangeRecorder) -> dict[str, Any]:
+    """Everything that is known of an exchange."""
+    totals = recorder.counter.since_start
+    return {
+        "answer": text_of(exchange.reply.message),
+        "session": session,
+        "model": exchange.reply.model,
+        "finish": exchange.reply.finish,
+        "rounds": exchange.rounds,
+        "is_cut": exchange.hit_round_limit,
+        "usage": recorder.usage.as_json(),
+        "cost": None if totals.unpriced else totals.cost_micros / _MICROS,
+        "tools": recorder.tools,
+        "refused": recorder.refusals,
+        "compactions": recorder.compactions,
+        "warnings": recorder.warnings,
+    }

@@ -112,7 +112,7 @@ class MarkdownStream:
             yield from self._give_block(continues=True)
 
     def _take_blank(self) -> Iterator[MarkdownBlock]:
-        # A list may go on after an empty line; anything else is over.
+        # A list may continue after an empty line; any other block ends.
         if self._is_list and self._lines:
             self._lines.append("")
         else:
@@ -233,6 +233,10 @@ class _ReplyMarkdown(Markdown):
         # Addresses are shown, so that people see where a link leads.
         super().__init__(markup, code_theme=_THEME, hyperlinks=False)
         self.parsed = _parser().parse(markup)
+        # Models mean the line ends that they write: poems, addresses, logs.
+        for part in (child for token in self.parsed for child in token.children or ()):
+            if part.type == "softbreak":
+                part.type = "hardbreak"
 
 
 def _code_text(text: str, language: str) -> Text:

@@ -7,11 +7,11 @@ import time
 from rich.text import Text
 
 from clew.agent import AgentObserver, ToolActivity, ToolResult
+from clew.cli.text import clip, display_width, sanitize, sanitize_line
 from clew.cli.tui.commands import ShownOutput
 from clew.cli.tui.exchange import overflow_notice, reply_remark
 from clew.cli.tui.markdown import MarkdownStream, diff_renderable, is_diff
 from clew.cli.tui.screen import RunningCompaction, RunningTool, Screen
-from clew.cli.views.text import clip, display_width, sanitize, sanitize_line
 from clew.events import (
     CompactionFinished,
     CompactionPhase,
@@ -29,6 +29,9 @@ from clew.messages import text_of
 from clew.providers import Delta, Reply
 
 MAX_COMMAND_LINES = 40
+MAX_RESULT_LINES = 3
+"""Of what a tool of the model returned; Ctrl-O and /output show all."""
+_SHOWN_BY_THEIR_END = ("terminal", "process", "read_file")
 UNDO_HINT = "/compress --undo brings it back"
 WAITING_FOR_PREPARED = "compacting (prepared ahead): summarise"
 
@@ -123,8 +126,8 @@ class ScreenObserver(AgentObserver):
         if result.text.strip():
             self.outputs.append(ShownOutput(activity.headline, result.text))
             how += f"  #{len(self.outputs)}"
-        self._print_tool_call(activity.headline, how, is_error=result.is_error)
-        self._print_tool_result(result)
+        self._print_tool_call(activity.headline, how, is_error=result.is_error or result.has_failed)
+        self._print_tool_result(activity.tool, result)
 
     def on_command_end(self, headline: str, text: str, how: str, *, is_error: bool) -> None:
         """A command of the person has ended: its output is printed, of a long one the end."""
@@ -147,16 +150,23 @@ class ScreenObserver(AgentObserver):
         room = max(10, self._screen.width - display_width(how) - 5)
         self._screen.print(Text.assemble((sign, style), f" {clip(sanitize_line(headline), room)}", (f"  {how}", "dim")))
 
-    def _print_tool_result(self, result: ToolResult) -> None:
-        shown = sanitize(result.display_text or "").strip("\n")
-        if result.is_error:
-            first = next((line for line in sanitize(result.text).splitlines() if line.strip()), "")
-            self._print_dim(f"  {first.strip()}", "red")
-        elif shown and is_diff(shown):
+    def _print_tool_result(self, tool: str, result: ToolResult) -> None:
+        """A diff, or three lines: of a command the last ones, which tell how it ended, else the first."""
+        shown = sanitize(result.display_text or result.text).strip("\n")
+        if shown and result.display_text and is_diff(shown):
             self._screen.print(diff_renderable(shown))
-        elif shown:
-            for line in shown.splitlines()[:3]:
-                self._print_dim(f"  {line}")
+            return
+        lines = [line for line in shown.splitlines() if line.strip()]
+        most = 1 if tool == "read_file" else MAX_RESULT_LINES
+        hidden = len(lines) - most
+        is_end = tool in _SHOWN_BY_THEIR_END
+        shown_rows = [(line, "red" if result.is_error or result.has_failed else "dim") for line in lines]
+        shown_rows = shown_rows[-most:] if is_end else shown_rows[:most]
+        if hidden > 0 and tool != "read_file":
+            more = f"… {hidden:,} line{'s' if hidden != 1 else ''} {'before' if is_end else 'more'}; Ctrl-O shows all"
+            shown_rows.insert(0 if is_end else most, (more, "dim"))
+        for line, style in shown_rows:
+            self._print_dim(f"  {line}", style)
 
     # -- events --------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +23,14 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import Output
 from prompt_toolkit.styles import Style
 from rich.text import Text
 
 from clew.agent import ApprovalAnswer
+from clew.cli.text import clip, sanitize, sanitize_line
 from clew.cli.tui.commands import ChatState, SlashCommand
-from clew.cli.views.text import clip, sanitize, sanitize_line
 from clew.errors import StoreError
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 HISTORY_FILE = "chat_history"
 REDRAW_SECONDS = 0.03
+ESCAPE_SECONDS = 0.1
+MAX_PASTED_LINES = 12
+"""A longer paste is one mark in the input."""
 STYLE = Style.from_dict(
     {
         "bottom-toolbar": "noreverse",
@@ -60,6 +64,7 @@ _TYPED_PATH = re.compile(r'(?:^|(?<=\s))@"?([^\s"]*)$')
 _SHOWN_LINES = 400
 """Of a script that is about to run."""
 CHOICES = "y once, a for this session, n no (or n REASON), Ctrl-C stops the turn"
+MAX_SCOPE = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,10 @@ class PromptCallbacks:
     """Gets whether something is typed; False where that is to be cleared."""
     open_output: Callable[[], None] = lambda: None
     """Shows the whole newest output of a tool."""
+    stop: Callable[[], None] = lambda: None
+    """Stops the turn that runs, if one does: Esc."""
+    next_mode: Callable[[], None] = lambda: None
+    """Takes the next mode of edits: Shift-Tab."""
     unicode: bool = True
 
 
@@ -91,6 +100,7 @@ class LineReader:
     ) -> None:
         self._callbacks = callbacks
         self._stashed = ""
+        self._pastes = Pastes()
         self.session: PromptSession[str] = PromptSession(
             message=self._message,
             multiline=True,
@@ -99,7 +109,7 @@ class LineReader:
             complete_while_typing=Condition(_completes_while_typing),
             auto_suggest=AutoSuggestFromHistory(),
             bottom_toolbar=lambda: list(callbacks.below()),
-            key_bindings=_keys(callbacks),
+            key_bindings=_keys(callbacks, self._pastes),
             prompt_continuation="  ",
             style=STYLE,
             erase_when_done=True,
@@ -112,6 +122,8 @@ class LineReader:
 
         # Pieces of a reply come faster than anybody reads.
         self.session.app.min_redraw_interval = REDRAW_SECONDS
+        # Esc alone is a key: what it could begin is waited for only as long as a terminal takes to send the rest.
+        self.session.app.ttimeoutlen = self.session.app.timeoutlen = ESCAPE_SECONDS
 
     async def line(self) -> str:
         """The next line; EOFError when the person leaves."""
@@ -119,7 +131,7 @@ class LineReader:
         if begun:
             self._stashed = ""
         # Signals are handled by `run_chat`, also between two lines.
-        return await self.session.prompt_async(default=begun, handle_sigint=False)
+        return self._pastes.expand(await self.session.prompt_async(default=begun, handle_sigint=False))
 
     def stop(self) -> None:
         """Stop reading a line: `line` raises EOFError."""
@@ -148,6 +160,7 @@ class LineReader:
 
     def insert_text(self, text: str) -> None:
         """Put text before what is being typed, or into the next line that is read."""
+        text = self._pastes.collapse(text)
         buffer = self.session.default_buffer
         if not self.session.app.is_running or self._callbacks.label():
             self._stashed = _joined(text, self._stashed)
@@ -164,6 +177,28 @@ class LineReader:
         return [*rows, ("class:prompt", "› " if self._callbacks.unicode else "> ")]
 
 
+class Pastes:
+    """Long pasted texts, each shown in the input by a short mark that is replaced when the line is sent."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def collapse(self, text: str) -> str:
+        """The text, or where it is long, a mark for it."""
+        lines = text.count("\n") + 1
+        if lines <= MAX_PASTED_LINES:
+            return text
+        mark = f"[pasted text {len(self._texts) + 1}, {lines:,} lines]"
+        self._texts[mark] = text
+        return mark
+
+    def expand(self, line: str) -> str:
+        """The line with the texts behind its marks."""
+        for mark, text in self._texts.items():
+            line = line.replace(mark, text)
+        return line
+
+
 def _joined(first: str, second: str) -> str:
     return f"{first}\n{second}" if second else first
 
@@ -174,13 +209,28 @@ def _completes_while_typing() -> bool:
 
 
 def _path_being_typed(document: Document) -> str | None:
-    """What stands behind the @ of the word before the cursor; None where there is no such word."""
+    """What is typed behind the @ of the word before the cursor; None where there is no such word."""
     found = _TYPED_PATH.search(document.text_before_cursor)
     return found[1] if found else None
 
 
-def _keys(callbacks: PromptCallbacks) -> KeyBindings:
+def _keys(callbacks: PromptCallbacks, pastes: Pastes) -> KeyBindings:
     keys = KeyBindings()
+
+    @keys.add(Keys.BracketedPaste)
+    def paste(event: KeyPressEvent) -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        event.current_buffer.insert_text(pastes.collapse(text))
+
+    @keys.add("escape")
+    def stop(event: KeyPressEvent) -> None:
+        del event
+        callbacks.stop()
+
+    @keys.add("s-tab")
+    def next_mode(event: KeyPressEvent) -> None:
+        del event
+        callbacks.next_mode()
 
     @keys.add("enter")
     def send(event: KeyPressEvent) -> None:
@@ -221,8 +271,15 @@ def _keys(callbacks: PromptCallbacks) -> KeyBindings:
 class LineCompleter(Completer):
     """Completes slash commands with their arguments, and the paths behind an @."""
 
-    def __init__(self, commands: Sequence[SlashCommand], state: Callable[[], ChatState]) -> None:
+    def __init__(
+        self,
+        commands: Sequence[SlashCommand],
+        state: Callable[[], ChatState],
+        own: Callable[[], Mapping[str, Path]] = dict,
+    ) -> None:
         self._commands = commands
+        self._own = own
+        """Commands of the person's own, with their files."""
         self._state = state
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -238,6 +295,9 @@ class LineCompleter(Completer):
             for command in self._commands:
                 if command.name.startswith(name.lower()):
                     yield Completion(f"/{command.name}", -len(text), f"/{command.name}", command.about)
+            for own, file in self._own().items():
+                if own.startswith(name.lower()):
+                    yield Completion(f"/{own}", -len(text), f"/{own}", f"asks what {file.name} says")
             return
         found = next((command for command in self._commands if command.name == name.lower()), None)
         if found is not None and found.complete is not None:
@@ -259,7 +319,9 @@ def open_history(home: Path) -> History:
         path.touch(mode=0o600, exist_ok=True)
         path.chmod(0o600)
     except OSError as error:
-        raise StoreError(f"{path}: the history of lines cannot be kept: {error.strerror}; see to the folder") from error
+        raise StoreError(
+            f"{path}: the history of lines cannot be kept: {error.strerror}", remedy="see to the folder"
+        ) from error
     return FileHistory(str(path))
 
 
@@ -348,4 +410,5 @@ def _question_text(tool: str, risk: Risk) -> Text:
     if len(lines) > _SHOWN_LINES:
         text.append(f"\n  | … {len(lines) - _SHOWN_LINES:,} more lines", "dim")
     text.append(f"\n  {CHOICES}", "dim")
+    text.append(f"\n  a covers: {tool}, {clip(sanitize_line(risk.scope), MAX_SCOPE)}", "dim")
     return text

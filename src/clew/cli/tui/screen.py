@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from clew.cli.text import clip, sanitize, sanitize_line, tail_rows
 from clew.cli.tui.markdown import MarkdownBlock, TerminalLook, block_renderable, render
-from clew.cli.views.text import clip, sanitize, sanitize_line, tail_rows
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -69,7 +69,7 @@ class RunningCompaction:
 
 @dataclass(slots=True)
 class LiveArea:
-    """What goes on now, as rows that fit the terminal."""
+    """What is running now, as rows that fit the terminal."""
 
     tail: str = ""
     """The unfinished end of the reply."""
@@ -78,7 +78,7 @@ class LiveArea:
     """What the chat waits for; empty where it does not."""
     waiting_since: float = 0.0
     last_text_at: float = float("-inf")
-    """When the newest piece of a reply came: a short pause between two pieces is no waiting."""
+    """When the newest piece of a reply arrived: a short pause between two pieces is not shown as waiting."""
     running: dict[str, RunningTool] = field(default_factory=dict)
     compacting: RunningCompaction | None = None
     queued: list[str] = field(default_factory=list)

@@ -13,18 +13,17 @@ from rich.padding import Padding
 from rich.text import Text
 
 from clew import __version__
+from clew.cli.pages import fact_lines, plural, print_lines, short_count
+from clew.cli.sessions import message_preview
+from clew.cli.text import clip, sanitize
 from clew.cli.tui.chat import Chat, run_chat, summary_lines
-from clew.cli.tui.commands import COMMANDS, ChatState
+from clew.cli.tui.commands import COMMANDS, ChatState, custom_commands
 from clew.cli.tui.commands.page import ScreenPage
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.observer import ScreenObserver
 from clew.cli.tui.prompt import ApprovalPrompts, LineCompleter, LineReader, PromptCallbacks, open_history
 from clew.cli.tui.screen import Screen, Size
 from clew.cli.tui.status import UsageCounter
-from clew.cli.views.amounts import plural, short_count
-from clew.cli.views.sessions import message_preview
-from clew.cli.views.tables import fact_lines, print_lines
-from clew.cli.views.text import clip, sanitize
 from clew.events import Event
 
 if TYPE_CHECKING:
@@ -130,9 +129,11 @@ def _line_reader(chat: Chat, approvals: ApprovalPrompts, keyboard: Keyboard) -> 
         below=chat.status,
         interrupt=chat.interrupt,
         open_output=chat.open_newest_output,
+        stop=chat.stop_turn,
+        next_mode=chat.take_next_mode,
         unicode=screen.look.unicode,
     )
-    completer = LineCompleter(COMMANDS, lambda: state)
+    completer = LineCompleter(COMMANDS, lambda: state, lambda: custom_commands(state.app))
     reader = LineReader(callbacks, open_history(state.app.home), completer, keyboard.keys, keyboard.output)
 
     def on_open() -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from clew.engines.compaction import Added, Changed, CompactionItem, Kept, Removed, Summarized, messages_of
-from clew.engines.compressor.budgets import SMALLEST_WINDOW, Budgets, Strikes
+from clew.engines.base import Added, Changed, CompactionItem, Kept, Removed, Summarized, messages_of
 from clew.engines.compressor.history import NumberedHistory
 from clew.handoff import HANDOFF_OPENING, SYSTEM_NOTE, wrap
 from clew.messages import (
@@ -214,15 +213,6 @@ def repair_warnings(repairs: Sequence[Repair], opening: str = "The history was r
     return [f"{opening}: {named}{more}."]
 
 
-def small_window_warnings(budgets: Budgets) -> list[str]:
-    if budgets.total is not None or budgets.window >= SMALLEST_WINDOW:
-        return []
-    return [
-        f"A window of {budgets.window:,} tokens leaves a handoff hardly any room; "
-        f"from {SMALLEST_WINDOW:,} on it can say what matters."
-    ]
-
-
 def cut_newest_warnings(cut: Mapping[int, tuple[Message, Message]], *, has_store: bool = True) -> list[str]:
     """For the newest messages that were shortened: each as it came and as it stays, by its number."""
     whole = "; the whole is in the history, where recall opens it" if has_store else ""
@@ -243,15 +233,3 @@ def _how_shortened(came: Message, stays: Message) -> str:
         return "pictures. They are left out"
     keeps_ends = left[:_COMPARED_CHARS] == text[:_COMPARED_CHARS]
     return f"{len(text):,} chars. {'Its beginning and its end stay' if keeps_ends else 'One line says what it was'}"
-
-
-def paused_warning(strikes: Strikes, threshold: int, system: int, beside: int) -> str:
-    """`system` and `beside` (tools and what else is sent) are what no compaction makes smaller."""
-    # A host may send the system prompt beside the messages: then its size is not known apart.
-    apart = f"The system prompt takes {system:,} tokens, tools and what else is sent {beside:,}."
-    return (
-        f"Automatic compaction is paused: the last {strikes.count} freed less than 10% or left the request "
-        f"over the threshold of {threshold:,} tokens. "
-        f"{apart if system else f'System prompt, tools and what else is sent take {beside:,} tokens.'} "
-        "Make those smaller, compact by hand, or begin a new conversation."
-    )

@@ -12,19 +12,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clew.config import CompressionSettings
-from clew.engines.base import ContextEngine, EngineSetup, EngineStatus, checked_tokens, checked_topic
-from clew.engines.compaction import Compaction, CompactionPreview, messages_of
+from clew.engines.base import (
+    Compaction,
+    CompactionPreview,
+    ContextEngine,
+    EngineSetup,
+    EngineStatus,
+    checked_tokens,
+    checked_topic,
+    messages_of,
+)
 from clew.engines.compressor.assemble import (
     NOT_SMALLER,
     NOTHING_TO_FOLD,
     cut_newest_warnings,
-    paused_warning,
     repair_warnings,
     repeated_warning,
-    small_window_warnings,
     with_summary,
 )
-from clew.engines.compressor.budgets import Budgets, Strikes, budgets_for
 from clew.engines.compressor.history import (
     HistoryRecord,
     MessageSizes,
@@ -33,10 +38,15 @@ from clew.engines.compressor.history import (
     read_history,
 )
 from clew.engines.compressor.plan import (
+    Budgets,
     CompactionPlan,
     PlanSettings,
+    Strikes,
+    budgets_for,
+    paused_warning,
     plan_compaction,
     preview_of,
+    small_window_warnings,
     summary_input,
     with_longer_tail,
 )
@@ -223,7 +233,7 @@ class ContextCompressor(ContextEngine):
         source, before, threshold = plan.source, plan.tokens_before, self._budgets.threshold
         items, cooldowns = plan.items, state.cooldowns
         if summary is not None:
-            items = with_summary(source, items, summary.text, plan.wrapped(summary.text))
+            items = with_summary(source, items, summary.text, plan.wrapped(summary.text, self.recall_hint))
             cooldowns = cooldowns if summary.cooldowns is None else summary.cooldowns
         after = plan.tokens_beside + self._sizes.total(list(messages_of(source, items)))
         if after >= before:

@@ -1,4 +1,6 @@
-"""The plan of a compaction: which messages stay at the start and at the end, in which form, and what is folded.
+"""Budgets, and the plan of a compaction: which messages stay at both ends, in which form, and what is folded.
+
+Every budget rises with the window and none is larger than it.
 
 `plan_compaction` serves `compress` and `preview`. It asks no model and changes nothing. A cut never parts a call from
 its results. The newest user message always stays, word for word unless it alone is more than half of what may stay.
@@ -9,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
+from typing import Any
 
 from clew.config import CompressionSettings
-from clew.engines.compaction import CompactionItem, CompactionPreview, CompactionRegion
+from clew.engines.base import CompactionItem, CompactionPreview, CompactionRegion, threshold_for
 from clew.engines.compressor.assemble import items_of, with_note
-from clew.engines.compressor.budgets import SMALL_TARGET, Budgets
 from clew.engines.compressor.history import (
     UNNUMBERED,
     CountedHistory,
@@ -32,12 +34,183 @@ from clew.engines.compressor.prune import (
     sought_before,
     was_shortened,
 )
+from clew.errors import InvalidArgument
 from clew.facts import Record
 from clew.handoff import ReadMessage, SummaryInput, wrap
 from clew.messages import Message, Repaired, safe_cut_at_or_before, text_of
 from clew.redact import redact_messages
 
+SMALLEST_WINDOW = 2_000
+"""Smaller ones are served too, with a warning: a handoff has hardly any room in them."""
+SMALLEST_TARGET = 400
+SMALL_TARGET = 3_000
+"""Below it the frame of a handoff is short, and no message at the start is kept for its place alone."""
+MAX_STRIKES = 2
+_SUMMARY_SHARE_OF_CONTENT = 0.20
+_MIN_SUMMARY = 2_000
+_FEWEST_TOKENS = 100
+_LARGEST_SHARE_OF_CONTENT = 0.6
+# What a summary with as much room as it likes takes of what it stands for, at least.
+_SUMMARY_USES_OF_CONTENT = 0.6
+# And what it takes in any case, with the text around it.
+_LEAST_FOR_SUMMARY = 450
+_LEAST_SHARE_FOR_SUMMARY = 0.1
+_SUMMARY_SHARE_OF_WINDOW = 0.05
+_MAX_SUMMARY = 12_000
+# Of a target that a caller names, the head may take this much before its long messages are cut.
+_HEAD_SHARE = 0.35
+_LARGE_TARGET = 12_000
+"""From here on what was said and seen last is worth more, as it was, than more lines of what came before."""
+# Of the threshold, what is left beside the system prompt and the tools in most programs; and the least to count with.
+_ORDINARY_FREE, _LEAST_FREE = 0.75, 0.1
+_MIN_FREED = 0.10
+_GROWTH_THAT_RESETS = 0.10
 _SPEAKERS = ("user", "assistant")
+
+
+# -- budgets -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """What the compressor may spend, in tokens."""
+
+    window: int
+    threshold: int
+    tail: int
+    head: int
+    max_summary: int
+    total: int | None = None
+    """What the whole result may be, where the caller named it; the summary then takes what head and tail leave."""
+    protected_share: float = 1.0
+    """Of the newest messages that stay however long they are."""
+
+    def beside(self, fixed: int) -> Budgets:
+        """The budgets where system prompt and tools take `fixed`, which no compaction makes smaller.
+
+        Where that is a large part of the threshold, what stays of the messages gets the same share of the rest, so that
+        a conversation can grow again before the next compaction.
+        """
+        free = max(self.threshold - fixed, 0) / self.threshold
+        if self.total is not None or free >= _ORDINARY_FREE:
+            return self
+        share = max(free, _LEAST_FREE)
+        return replace(
+            self,
+            tail=int(self.tail * share),
+            head=int(self.head * share),
+            max_summary=max(int(self.max_summary * share), _FEWEST_TOKENS),
+            protected_share=share,
+        )
+
+    def tail_of(self, content: int, head: int) -> int:
+        """For the tail of so many tokens of messages behind a head that takes `head`.
+
+        Where a target is a large part of a conversation, there is more room behind the head than a summary of the rest
+        can use: the tail is so much longer. Of what is left of a large target, the newest messages get half.
+        """
+        if self.total is None:
+            return self.tail
+        room = self.total - head
+        tail = self.tail * min(self.total, _LARGE_TARGET) // self.total + max(0, room - _LARGE_TARGET) // 2
+        longest = room - max(_LEAST_FOR_SUMMARY, int(_LEAST_SHARE_FOR_SUMMARY * self.total))
+        unused = (room - _SUMMARY_USES_OF_CONTENT * content) / (1 - _SUMMARY_USES_OF_CONTENT)
+        return max(self.tail, tail, min(longest, int(unused)))
+
+    def summary(self, content: int, fixed: int) -> int:
+        """For a summary of so many tokens of content, when head, tail and system take `fixed`."""
+        if self.total is not None:
+            return max(self.total // 20, self.total - fixed)
+        share = max(int(content * _SUMMARY_SHARE_OF_CONTENT), _MIN_SUMMARY)
+        # Of little content a summary that fills the least budget would be no shorter than what it stands for.
+        return min(share, self.max_summary, max(_FEWEST_TOKENS, int(content * _LARGEST_SHARE_OF_CONTENT)))
+
+
+def budgets_for(window: int, settings: CompressionSettings, max_output: int | None = None) -> Budgets:
+    """The budgets of a window; room for the reply is reserved before the threshold is set."""
+    threshold = threshold_for(window, settings.threshold, max_output)
+    return Budgets(
+        window=window,
+        threshold=threshold,
+        tail=int(threshold * settings.target_ratio),
+        head=int(threshold * _HEAD_SHARE),
+        max_summary=min(int(window * _SUMMARY_SHARE_OF_WINDOW), _MAX_SUMMARY),
+    )
+
+
+def budgets_for_target(target: int, settings: CompressionSettings) -> Budgets:
+    """The budgets of a result that may have `target` tokens in all."""
+    if target < SMALLEST_TARGET:
+        raise InvalidArgument(f"target_tokens={target} is too small", remedy=f"use at least {SMALLEST_TARGET}")
+    tail = int(target * settings.target_ratio) // (2 if target < SMALL_TARGET else 1)
+    return Budgets(
+        window=target, threshold=target, tail=tail, head=int(target * _HEAD_SHARE), max_summary=target, total=target
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Strikes:
+    """Compactions in a row that did not help, and how large the request was left by the last one."""
+
+    count: int = 0
+    left_at: int = 0
+    compactions: int = 0
+
+    def after_compaction(self, before: int, after: int, threshold: int) -> Strikes:
+        """One more compaction: a strike when it freed too little, or left the request over the threshold.
+
+        None where the request was below the threshold: somebody wanted that compaction, and it says nothing of others.
+        """
+        if before < threshold:
+            return replace(self, left_at=after, compactions=self.compactions + 1)
+        helped = before - after >= _MIN_FREED * before and after < threshold
+        return Strikes(0 if helped else self.count + 1, after, self.compactions + 1)
+
+    def after_no_change(self, tokens: int, threshold: int) -> Strikes:
+        """Nothing could be changed: a strike where something should have been."""
+        return replace(self, count=self.count + 1, left_at=tokens) if tokens >= threshold else self
+
+    def after_growth(self, tokens: int, threshold: int) -> Strikes:
+        """No strikes where the request has grown since, so that there may be something to gain again."""
+        if self.count and tokens - self.left_at >= _GROWTH_THAT_RESETS * threshold:
+            return replace(self, count=0)
+        return self
+
+    @property
+    def is_paused(self) -> bool:
+        return self.count >= MAX_STRIKES
+
+    def as_json(self) -> dict[str, int]:
+        return {"strikes": self.count, "left_at": self.left_at, "compactions": self.compactions}
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Strikes:
+        figures = [values.get(key, 0) for key in ("strikes", "left_at", "compactions")]
+        return cls(*(figure if type(figure) is int and figure > 0 else 0 for figure in figures))
+
+
+def small_window_warnings(budgets: Budgets) -> list[str]:
+    if budgets.total is not None or budgets.window >= SMALLEST_WINDOW:
+        return []
+    return [
+        f"A window of {budgets.window:,} tokens leaves a handoff hardly any room; "
+        f"from {SMALLEST_WINDOW:,} on it can say what matters."
+    ]
+
+
+def paused_warning(strikes: Strikes, threshold: int, system: int, beside: int) -> str:
+    """`system` and `beside` (tools and what else is sent) are what no compaction makes smaller."""
+    # A host may send the system prompt beside the messages: then its size is not known apart.
+    apart = f"The system prompt takes {system:,} tokens, tools and what else is sent {beside:,}."
+    return (
+        f"Automatic compaction is paused: the last {strikes.count} freed less than 10% or left the request "
+        f"over the threshold of {threshold:,} tokens. "
+        f"{apart if system else f'System prompt, tools and what else is sent take {beside:,} tokens.'} "
+        "Make those smaller, compact by hand, or begin a new conversation."
+    )
+
+
+# -- the plan ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +295,12 @@ class CompactionPlan:
         behind_head = history.numbers[cut.head - 1] + 1 if cut.head else 0
         return (history.earlier.first if history.earlier else behind_head), last
 
-    def wrapped(self, text: str) -> str:
-        """A summary's text as it stands in the conversation."""
+    def wrapped(self, text: str, hint: str = "") -> str:
+        """A summary's text as it stands in the conversation; `hint` says how the model can open what it covers."""
         history, cut = self.history, self.cut
         kept = [history.numbers[position] for position in cut.kept]
         following, leading = history.following(cut.tail), history.leading(cut.head)
-        return wrap(text, *self.covered, kept, following, leading, is_short=self.has_short_frame)
+        return wrap(text, *self.covered, kept, following, leading, is_short=self.has_short_frame, hint=hint)
 
     @property
     def cut_newest(self) -> dict[int, tuple[Message, Message]]:
@@ -155,6 +328,8 @@ def plan_compaction(
     history, sizes = read.numbered, read.sizes
     before = read.tokens if current_tokens is None else current_tokens
     is_over = before >= settings.budgets.threshold
+    prompts = sum(sizes[position] for position in read.prompts)
+    settings = replace(settings, budgets=settings.budgets.beside(before - read.tokens + prompts))
     cut, tail = choose_cut(settings, read)
     if is_over and not cut.folded and settings.budgets.total is not None:
         # All of it would fit the longer tail of a large target: the first group behind the head is folded.
@@ -310,7 +485,7 @@ def choose_cut(
         before += settings.sizes.text(history.earlier.text) // 2 if history.earlier else 0
         tail_tokens = settings.budgets.tail_of(sum(sizes[head:]), before)
     # In a short history of huge messages the last 20 may be all there is: at least half of it can be folded.
-    protected = min(protected, (len(messages) - head) // 2)
+    protected = min(int(protected * settings.budgets.protected_share), (len(messages) - head) // 2)
     start = max(head, tail_start(sizes, messages, tail_tokens, protected))
     later, tail = fit_tail(
         messages[start:], history.references[start:], sizes[start:], tail_tokens, settings.sizes.message
@@ -394,8 +569,10 @@ def _newest_in_bounds(
     # The request before the reply: it is the task.
     for position in sorted({*newest_visible(messages), *spoken}, key=lambda at: messages[at]["role"] != "user"):
         message = tail.get(position, messages[position])
+        # The handoff repeats what matters of a long request, and needs room in a small target.
+        share = 3 if settings.has_short_frame and message["role"] == "user" else 2
         newest[position] = cut_to_tokens(
-            message, history.references[position], room // 2, count, sought_before(history.messages, position)
+            message, history.references[position], room // share, count, sought_before(history.messages, position)
         )
         room -= count(newest[position])
     return newest

@@ -13,26 +13,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from clew.engines.base import ContextEngine, EngineSetup, EngineStatus, checked_tokens, checked_topic
-from clew.engines.compaction import Changed, Compaction, CompactionItem, CompactionPreview, Node, messages_of
+from clew.engines.base import (
+    Changed,
+    Compaction,
+    CompactionItem,
+    CompactionPreview,
+    ContextEngine,
+    EngineSetup,
+    EngineStatus,
+    Node,
+    checked_tokens,
+    checked_topic,
+    messages_of,
+)
 from clew.engines.compressor.assemble import (
     NOT_SMALLER,
     NOTHING_TO_FOLD,
     cut_newest_warnings,
-    paused_warning,
     repair_warnings,
     with_summary,
 )
-from clew.engines.compressor.budgets import Strikes
 from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, read_history
-from clew.engines.compressor.plan import CompactionPlan, preview_of
-from clew.engines.lossless.budgets import MapBudgets, ModelAllowance, budgets_for_window, check_shares, solved
-from clew.engines.lossless.fold import RawRun, Sweep, cheap_items, expected_map
-from clew.engines.lossless.map_text import write_map
-from clew.engines.lossless.nodes import before_parts, ids_in_map, is_contiguous, nodes_in_map
-from clew.engines.lossless.plan import FoldPlanner
+from clew.engines.compressor.plan import CompactionPlan, Strikes, paused_warning, preview_of
+from clew.engines.lossless.fold import Clock, NodeWriter, RawRun, Sweep, cheap_items, expected_map
+from clew.engines.lossless.map_text import before_parts, ids_in_map, is_contiguous, nodes_in_map, write_map
+from clew.engines.lossless.plan import FoldPlanner, MapBudgets, ModelAllowance, budgets_for_window, check_shares, solved
 from clew.engines.lossless.recall import TOOLS, MapTools
-from clew.engines.lossless.writing import Clock, NodeWriter
 from clew.handoff import BUILTIN, Cooldowns, WrappedSummary
 from clew.messages import Message, Tool
 from clew.redact import redact_text
@@ -310,7 +316,7 @@ class LosslessEngine(ContextEngine):
     # -- putting it together -------------------------------------------------------------------------------------------
 
     def _assembled(self, plan: CompactionPlan, sweep: Sweep, text: str, state: LosslessState) -> Compaction:
-        items = with_summary(plan.source, plan.items, text, plan.wrapped(text))
+        items = with_summary(plan.source, plan.items, text, plan.wrapped(text, self.recall_hint))
         after = plan.tokens_beside + self._sizes.total(list(messages_of(plan.source, items)))
         before = plan.tokens_before
         if after >= before:

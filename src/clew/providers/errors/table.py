@@ -71,6 +71,8 @@ class ErrorPattern:
     """Statuses with which the sentence is too vague to mean this."""
     providers: tuple[str, ...] = ()
     """Where given, the row is for these alone: a bare error code means something else elsewhere."""
+    least_limit: int = 0
+    """A smaller limit is no window: counts of items and ranges of settings have the same form."""
 
     @property
     def regex(self) -> re.Pattern[str]:
@@ -121,6 +123,9 @@ _OTHER_PART = (
 _GAP_TO_PART = r"(?:(?!quota|rate[ _-]?limit).){0,120}?"
 _TOO_MUCH = r"(?:exceed\w*|too (?:long|large|big|many)|(?:longer|larger|greater|more|bigger) than|max(?:imum)?\b|at most|up to|token limit|truncate|>)"
 _REPLY = r"(?:output|completion|response|generation|generating|generated|reply|answer|new tokens|max_tokens)"
+# A prompt with a size, and what a model takes of it. The limits are those of windows: four digits or more.
+_SIZED = r"\b(?:prompt|context|conversation|input tokens?|tokens in (?:the )?(?:prompt|input|messages)|(?:your|the) (?:messages|request))\b(?!_)"
+_CAPACITY = r"\b(?:accepts?|supports?|takes|allows?|allowed|holds|handles?|fits|only|up to|at most|window|limit|maximum|max|context)\b(?!_)"
 _MORE = r"(?: (?:more|further|output|completion|new|generated|response))*"
 _NO_OUTPUT = r"(?: (?!output|completion|generat|new|response|image|rate|batch)[\w'-]+)"
 
@@ -239,6 +244,12 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("minimax_too_long", "prompt_too_long", r"status_code'?: ?1039\b", providers=("minimax",)),
     ErrorPattern("qianfan_too_long", "prompt_too_long", r"error_code'?: ?(?:336007|336103)\b", providers=("baidu", "qianfan")),
     ErrorPattern("max_tokens_refused", "output_cap_too_large", rf"{_MAX_OUT}'?[^.]{{0,30}}?(?:too (?:large|high|big)|非法|过大|exceeds?)"),
+    # -- The window, by its structure: a prompt, its size, and a smaller size that is a limit, in any words ----------------------
+    ErrorPattern("sum_named_and_window", "context", rf"(?:requested|asked for|needs?|needed|got) <total> tokens[^.]{{0,90}}?{_WINDOW} (?:is|of|has) (?:only )?<limit>", least_limit=1_000, not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("size_over_capacity", "context", rf"{_SIZED}[^.;\d]{{0,40}}?<input>(?: ?(?:tokens?|tok))?\b[^\d]{{0,60}}?{_CAPACITY}[^\d.]{{0,24}}?<limit>", least_limit=1_000, not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("capacity_under_size", "context", rf"{_CAPACITY}[^\d.]{{0,24}}?<limit>(?: ?(?:tokens?|tok))?\b[^\d]{{0,60}}?{_SIZED}[^.;\d]{{0,40}}?<input>", least_limit=1_000, not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("needed_and_available", "context", rf"(?:{_WINDOW}|tokens?)[^\d]{{0,40}}?(?:need\w*|required?|requested)[ :=]{{1,3}}<input>[^\d]{{0,20}}?(?:have|available|limit)[ :=]{{1,3}}<limit>", least_limit=1_000, not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("named_error_with_sign", "context", r"context ?(?:length|window|size)\w*:? <input> ?> ?<limit>", least_limit=1_000, not_status=_OF_AN_ACCOUNT),
     # -- Bytes ------------------------------------------------------------------------------------------------------------------------
     ErrorPattern("text_over_bytes", "payload_too_large", r"string too long……maximum length \d{6,}"),
     ErrorPattern("field_too_long", "bad_request", r"string too long|string_above_max_length"),
@@ -275,9 +286,9 @@ NUMBER_PATTERNS: Final[tuple[NumberPattern, ...]] = (
     NumberPattern(r"keep the first <input> tokens"),
     NumberPattern(r"(?:plus|and) <output> '?max_(?:new_|completion_|output_)?tokens"),
     NumberPattern(r"max_(?:new_|completion_|output_)?tokens'?(?: is too (?:large|high))?:? ?(?:is |of |= ?|\()?<output>"),
-    NumberPattern(r"(?:received|got|given|requested|asked for|contains|will take):?(?: about| approximately| up to| over)? <total>(?! input| prompt)"),
+    NumberPattern(r"(?:received|got|given|requested|asked for|contains|will take)'?:?(?: about| approximately| up to| over)? <total>(?! input| prompt)"),
     NumberPattern(r"context length by <over> tokens"),
-    NumberPattern(r"(?:limit|maximum|window|supports|accepts|allows|context (?:length|size)|tokens allowed)(?: (?:for|of) (?:this|the) model)?(?: is| of|:| =)?(?: only| up to)? <limit>(?! (?:output|completion|new))"),
+    NumberPattern(r"(?:limit|maximum|window|supports|accepts|allows|context (?:length|size)|tokens allowed)'?(?: (?:for|of) (?:this|the) model)?(?: is| of|:| =)?(?: only| up to)? <limit>(?! (?:output|completion|new))"),
     NumberPattern(r"context (?:length|size|window) ?\(<limit> tokens\)"),
     NumberPattern(r"(?:less than|fewer than|up to|at most|no more than) <limit>(?: tokens)?(?! (?:output|completion|new|input))"),
 )

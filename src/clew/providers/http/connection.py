@@ -164,7 +164,8 @@ class HttpConnection:
             raise InvalidArgument("the base_url of a provider begins with http:// or https:// and names a host")
         if parts.username or parts.password:
             raise InvalidArgument(
-                f"the base_url for {parts.hostname} holds a user name or password; put the key into api_key_env instead"
+                f"the base_url for {parts.hostname} holds a user name or password",
+                remedy="put the key into api_key_env instead",
             )
         self.host = parts.hostname.lower()
         self._parts = parts

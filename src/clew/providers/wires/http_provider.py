@@ -49,7 +49,8 @@ class ApiKey:
         self._value = (value or "").strip()
         if not self._value.isascii() or any(character.isspace() for character in self._value):
             raise InvalidArgument(
-                "the API key holds a blank, a line end or a letter that no key has; copy it again, without quotes"
+                "the API key holds a blank, a line end or a letter that no key has",
+                remedy="copy it again, without quotes",
             )
 
     def __bool__(self) -> bool:
@@ -368,7 +369,9 @@ def encode_json(body: Mapping[str, Any]) -> bytes:
         except UnicodeEncodeError:
             return json.dumps(body, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgument(f"the request holds what JSON cannot say ({error}); pass plain values") from error
+        raise InvalidArgument(
+            f"the request holds what JSON cannot say ({error})", remedy="pass plain values"
+        ) from error
 
 
 def _decode(body: bytes) -> str:

@@ -2,5 +2,6 @@
 
 `words` says what words a text has, `index` keeps them in each database, `indexing` keeps the index up to date. `query`
 reads a query, with `forms` of words and `days`; `candidates` asks the index, `ranking` scores texts and cuts
-snippets, `passages` weighs neighbours and fills the page, `search` is all of it in order. The door is `clew.store`.
+snippets, `passages` weighs neighbours and fills the page, `search` is all of it in order; `vectors` adds likeness by
+meaning. The door is `clew.store`.
 """

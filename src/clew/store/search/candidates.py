@@ -24,7 +24,6 @@ _SHARE_NAMED = 0.75
 """From so many turns with a name on, and so large a share of them of one role, it is the name of the other one."""
 _DAYS_READ_WHOLE = 3
 _READ_OF_DAYS = 40
-_EVERYWHERE = SearchFilters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,6 @@ class FoundCandidates:
     docs: tuple[int, ...]
     query: ParsedQuery
     rarities: dict[QueryTerm, float]
-    filters: SearchFilters = _EVERYWHERE
-    """What the documents are still to be filtered by."""
 
 
 def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters, most: int) -> Steps[FoundCandidates]:
@@ -119,44 +116,15 @@ def _each_term(
 ) -> Steps[tuple[tuple[QueryTerm, ...], dict[QueryTerm, Candidates]]]:
     """The terms with their newest documents; a word without any is looked up as the beginning of a word."""
     found: dict[QueryTerm, Candidates] = {}
-    is_alone = len(parsed.terms) == 1 and not parsed.is_question
     for written in parsed.terms:
         term = yield from _with_known_forms(index, written)
-        wanted = IndexQuery((term.any_of,), filters, _PER_TERM)
-        few = (yield from index.look_up_few(wanted)) if is_alone else None
-        if few is None:
-            candidates = yield from index.look_up(wanted)
-        else:
-            docs = yield from _passing(few, filters)
-            candidates = Candidates(docs, len(docs))
+        candidates = yield from index.look_up(IndexQuery((term.any_of,), filters, _PER_TERM))
         looser = _looser(term) if not candidates.docs else ()
         if not looser:
             found[term] = candidates
         for other in looser:
             found[other] = yield from index.look_up(IndexQuery((other.any_of,), filters, _PER_TERM))
     return tuple(found), found
-
-
-def guess_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[FoundCandidates | None]:
-    """The documents of a rare word, whatever its form, by one look for how all forms begin; None where it is not rare.
-
-    Most words that are searched alone are rare, and there would be a look for each form.
-    """
-    term = parsed.terms[0] if len(parsed.terms) == 1 and not parsed.is_question else None
-    if term is None or len(term.stems) != 1:
-        return None
-    found = yield from index.look_up_beginning(term.stems[0][0])
-    return None if found is None else FoundCandidates(found, parsed, {term: 1.0}, filters)
-
-
-def _passing(docs: Sequence[int], filters: SearchFilters) -> Steps[tuple[int, ...]]:
-    """Those of a few documents that pass the filters, in the same order."""
-    if not docs:
-        return ()
-    conditions, params = filter_conditions(filters, BY_NAME)
-    where = " AND ".join([f"id IN ({', '.join('?' * len(docs))})", *conditions])
-    rows = yield from fetch_all(f"SELECT id FROM docs WHERE {where} ORDER BY id DESC", *docs, *params)  # noqa: S608 (fixed texts)
-    return tuple([int(row[0]) for row in rows])
 
 
 def _with_known_forms(index: WordIndex, term: QueryTerm) -> Steps[QueryTerm]:

@@ -34,14 +34,6 @@ _REMOVE_WORDS = "INSERT INTO words (words, rowid, text, parts, facets) VALUES ('
 _ADD_VECTOR = f"INSERT INTO docs ({_NAMES}, words) VALUES ({_MARKS}, ?::tsvector)"  # noqa: S608 (fixed names)
 # The server takes no word over 2,046 bytes; a longer one is found by its beginning.
 _LONGEST_WORD = 255
-_EVERYWHERE = SearchFilters()
-_FEW = 40
-"""So many documents are filtered one by one sooner than by the facets of all."""
-_LAST_CHARACTER = "\U0010ffff"
-LIST_WORD_PLACES = "CREATE VIRTUAL TABLE temp.word_places USING fts5vocab(main, words, instance)"
-"""Run once for each connection to SQLite: the words of the index, with every place of each."""
-
-
 INDEX_TABLES = ("words", "docs", "indexed", "vectors")
 """What is made from the rows, and can be made again."""
 
@@ -122,25 +114,6 @@ class Fts5Index:
     def look_up(self, query: IndexQuery) -> Steps[Candidates]:
         found = yield from self._newest(query)
         return (yield from _candidates(found, query.limit))
-
-    def look_up_few(self, query: IndexQuery) -> Steps[tuple[int, ...] | None]:
-        # The facet of a conversation stands in each of its documents. What is rare is sooner filtered by columns.
-        most = min(query.limit, _FEW)
-        found = yield from self._newest(IndexQuery(query.clauses, _EVERYWHERE, most + 1, query.ids))
-        return None if len(found) > most else tuple([int(row[0]) for row in found])
-
-    def look_up_beginning(self, beginning: str) -> Steps[tuple[int, ...] | None]:
-        # A prefix in a MATCH reads every document of every word that begins so before it gives the first; the list of
-        # places is read as far as it is asked for.
-        found = yield from fetch_all(
-            "SELECT doc, col FROM temp.word_places WHERE term >= ? AND term < ? LIMIT ?",
-            beginning,
-            beginning + _LAST_CHARACTER,
-            _FEW,
-        )
-        if len(found) == _FEW:
-            return None
-        return tuple(sorted({int(doc) for doc, column in found if column != "facets"}, reverse=True))
 
     def _newest(self, query: IndexQuery) -> Steps[list[Row]]:
         match, filters = match_text(query), query.filters
@@ -313,17 +286,6 @@ class TsvectorIndex:
             query.limit,
         )
         return (yield from _candidates(found, query.limit))
-
-    def look_up_few(self, query: IndexQuery) -> Steps[tuple[int, ...] | None]:
-        # The server filters by columns as it is.
-        del query
-        yield from ()
-        return None
-
-    def look_up_beginning(self, beginning: str) -> Steps[tuple[int, ...] | None]:
-        del beginning
-        yield from ()
-        return None
 
     def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
         # Words that are in no document cost the server nothing.

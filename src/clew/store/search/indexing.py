@@ -25,7 +25,6 @@ from clew.store.database import (
 )
 from clew.store.rows import BODY, read_message, read_messages
 from clew.store.search.base import KINDS, DocKind, DocumentOrigin, SearchDocument
-from clew.store.search.index import LIST_WORD_PLACES
 from clew.store.search.words import chunks_of, normalized_text, searchable_text
 
 TABLES: dict[DocKind, str] = {
@@ -139,19 +138,16 @@ def _readable_documents(kind: DocKind, first: int, stop: int) -> Steps[dict[int,
 
 
 def _create_side_tables() -> Steps[None]:
-    yield from execute("DROP TABLE temp.word_places")
     yield from execute("CREATE TEMP TABLE docs AS SELECT * FROM main.docs WHERE 0")
     yield from execute(
         "CREATE VIRTUAL TABLE temp.words USING fts5 ("
         "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
     )
-    yield from execute(LIST_WORD_PLACES.replace("main", "temp"))
 
 
 def drop_side_index() -> Steps[None]:
-    for table in ("word_places", "words", "docs", "indexed"):
+    for table in ("words", "docs", "indexed"):
         yield from execute(f"DROP TABLE IF EXISTS temp.{table}")
-    yield from execute(LIST_WORD_PLACES)
 
 
 def catch_up(index: WordIndex) -> Steps[bool]:
@@ -188,7 +184,9 @@ def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
     yield from execute("UPDATE indexed SET upto = ? WHERE kind = ? AND upto <> ?", upto, kind, upto)
     if more and (yield from fetch_number("SELECT upto FROM indexed WHERE kind = ?", kind)) != upto:
         # The same rows would be indexed again, for ever.
-        raise IndexDamaged("the search index does not keep how far it reaches; `clew doctor --repair` rebuilds it")
+        raise IndexDamaged(
+            "the search index does not keep how far it reaches", remedy="`clew doctor --repair` rebuilds it"
+        )
     return more
 
 

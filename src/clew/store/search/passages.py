@@ -63,6 +63,11 @@ class RankedDocument:
     """The numbers of messages that are nearly the same, and are shown by their numbers alone."""
 
     @property
+    def key(self) -> tuple[str, int]:
+        """The kind and the row that it is of."""
+        return self.doc.origin.kind, self.doc.origin.ref
+
+    @property
     def turn(self) -> Place | None:
         """Which turn of a person or a model it is of; None where of none."""
         it = self.doc.origin
@@ -124,8 +129,8 @@ def first_page(
     if len(ranked) == 1 and ranked[0].result.found:
         return list(ranked)
     page = _spread(ranked, limit)
-    shown = {(it.doc.origin.kind, it.doc.origin.ref) for it in page}
-    rest = [it for it in ranked if (it.doc.origin.kind, it.doc.origin.ref) not in shown]
+    shown = {it.key for it in page}
+    rest = [it for it in ranked if it.key not in shown]
     held = {term for document in page for term in document.result.found}
     with_rare_terms: list[RankedDocument] = []
     weights = {term: rarity * term.weight for term, rarity in rarities.items()}

@@ -274,26 +274,26 @@ class FoldedText:
         self.text = text
         self.folded = case_folded(text)
 
-    def matches(self, term: QueryTerm) -> list[TermMatch]:
-        """Where a term is in the text, in order: the same matches as the index finds."""
+    def matches(self, term: QueryTerm, most: int = MOST_MATCHES) -> list[TermMatch]:
+        """Where a term is in the text, in order, the first `most`: the same matches as the index finds."""
         found: list[TermMatch] = []
         if term.stems:
             for shared, forms in term.stems:
-                self._match_forms(shared, forms, found)
+                self._match_forms(shared, forms, found, most)
             is_sorted = len(term.stems) == 1
         else:
             for spelling, phrase in enumerate(term.any_of):
-                found += (TermMatch(start, stop, spelling) for start, stop in self.find_phrase(phrase))
+                found += (TermMatch(start, stop, spelling) for start, stop in self.find_phrase(phrase, most))
             is_sorted = len(term.any_of) == 1
         if not is_sorted:
             found.sort(key=lambda match: match.start)
         return found
 
-    def _match_forms(self, shared: str, forms: Mapping[str, int], found: list[TermMatch]) -> None:
+    def _match_forms(self, shared: str, forms: Mapping[str, int], found: list[TermMatch], most: int) -> None:
         """Add where any of these forms of one word is. They begin alike, so that one pass finds them all."""
         folded, find = self.folded, self.folded.find
         start = find(shared)
-        while start >= 0 and len(found) < MOST_MATCHES:
+        while start >= 0 and len(found) < most:
             stop = start + len(shared)
             if not start or not folded[start - 1].isalnum() or self._is_word_border(start):
                 stop = self._word_end(stop)
@@ -315,14 +315,14 @@ class FoldedText:
         """Whether the next word after an index begins at one of these indexes."""
         return self._next_word(stop) in starts
 
-    def find_phrase(self, phrase: Phrase) -> list[tuple[int, int]]:
+    def find_phrase(self, phrase: Phrase, most: int = MOST_MATCHES) -> list[tuple[int, int]]:
         """Where a phrase is: its whole words, with nothing but spaces and signs between them."""
         # The longest word is there least often.
         longest = max(phrase.words, key=len)
         before = phrase.words[: phrase.words.index(longest)]
         found: list[tuple[int, int]] = []
         at, done = self.folded.find(longest), 0
-        while at >= 0 and len(found) < MOST_MATCHES:
+        while at >= 0 and len(found) < most:
             start = self._start_of(before, at)
             stop = self._stop_of(phrase, start) if start is not None and start >= done else None
             if start is not None and stop is not None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from clew.store.search.base import SearchDocument, Snippet
 from clew.store.search.days import TOLD_WITHIN, DayRange, day_of
@@ -22,7 +23,7 @@ _end_of_sentence = re.compile(
 # Between two values of JSON, or two cells of a row.
 _value_border = re.compile(r"""[,;|}\]](?=\s*["'{\[|]|\s)""")
 _word_border = re.compile(r"\s")
-_BORDERS = (_end_of_sentence, _value_border, _word_border)
+BORDERS = (_end_of_sentence, _value_border, _word_border)
 _LONGEST_VALUE = 300
 """A run without a space, such as an address, is not broken where it is at most so long."""
 _FIRST_PART, _LATER_PART = 66, 17
@@ -48,6 +49,16 @@ _OTHER_FORM = 0.7
 _NEIGHBOURS = 0.6
 _CLOSENESS = 0.25
 _NEAR_CHARS = 300
+_SHARE_NEAR = 0.8
+"""Of how much of a query a text has: what stands close together in it, against what stands anywhere."""
+
+
+class Mark(NamedTuple):
+    """Where a text has a term, which is given by its index."""
+
+    start: int
+    stop: int
+    term: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +95,8 @@ def score_text(
     held = min(total, held)
     # In a long listing every word stands somewhere; in an answer they stand together.
     near = min(held, _nearby_weight(found, rarities))
-    score = relevance * (0.3 + 0.7 * ((held + near) / (2 * total)) ** 2)
+    coverage = (near * _SHARE_NEAR + held * (1 - _SHARE_NEAR)) / total
+    score = relevance * (0.3 + 0.7 * coverage**2)
     score += held * _NEIGHBOURS * _neighbours(folded, query.terms, found)
     score += near * _CLOSENESS
     return TextScore(score, found)
@@ -123,21 +135,31 @@ def _neighbours(
 
 def _nearby_weight(found: Mapping[QueryTerm, Sequence[TermMatch]], rarities: Mapping[QueryTerm, float]) -> float:
     """The most weight of different terms that stand within a few lines of each other."""
-    weights = [rarities[term] * term.weight for term in found]
-    marks = sorted((match.start, number) for number, matches in enumerate(found.values()) for match in matches)
-    best = held = 0.0
-    low = 0
+    marks = sorted(Mark(it.start, it.stop, term) for term, matches in enumerate(found.values()) for it in matches)
+    return closest_terms(marks, [rarities[term] * term.weight for term in found], _NEAR_CHARS)[1]
+
+
+def closest_terms(marks: Sequence[Mark], weights: Sequence[float], width: int) -> tuple[range, float]:
+    """The range of at most `width` characters with most weight of different terms, the shortest of equal ones; and that
+    weight. `marks` are in order, and `weights` are those of the terms.
+    """
+    best, chosen = 0.0, range(marks[0].start, marks[0].stop)
+    low, held = 0, 0.0
     within = [0] * len(weights)
-    for start, number in marks:
-        held += 0.0 if within[number] else weights[number]
-        within[number] += 1
-        while marks[low][0] < start - _NEAR_CHARS:
-            gone = marks[low][1]
+    for mark in marks:
+        start, stop, term = mark
+        held += 0.0 if within[term] else weights[term]
+        within[term] += 1
+        # A term that is there twice needs to be there once.
+        while marks[low].start < start and (stop - marks[low].start > width or within[marks[low].term] > 1):
+            gone = marks[low].term
             within[gone] -= 1
             held -= 0.0 if within[gone] else weights[gone]
             low += 1
-        best = max(best, held)
-    return best
+        span = range(marks[low].start, max(stop, marks[low].stop))
+        if held > best + 1e-9 or (held > best - 1e-9 and len(span) < len(chosen)):
+            best, chosen = max(best, held), span
+    return chosen, best
 
 
 def cut_excerpts(
@@ -151,16 +173,19 @@ def cut_excerpts(
 
     `terms` has the weight and the matches of each term. A second part is cut for terms that the first does not show.
     """
-    marked = sorted(((match, number) for number, (_, matches) in enumerate(terms) for match in matches), key=_start)
+    marks = sorted(Mark(it.start, it.stop, term) for term, (_, matches) in enumerate(terms) for it in matches)
     weights = [weight for weight, _ in terms]
-    matches = [match for match, _ in marked]
+    matches = [match for _, found in terms for match in found]
+    if not marks:
+        return [_snippet(text, *_extended(text, range(0), chars), (), doc)]
     if most == 1 or len(text) <= chars:
-        return [cut_snippet(text, matches, chars, doc, [(number, weights[number]) for _, number in marked])]
+        span = closest_terms(marks, weights, chars * 2 // 3)[0]
+        return [_snippet(text, *_extended(text, span, chars), matches, doc)]
     cut: list[Snippet] = []
     shown: list[tuple[int, int]] = []
     least = 0.0
-    while marked and len(cut) < most:
-        span, weight = _best_span([match for match, _ in marked], [(n, weights[n]) for _, n in marked], chars // 2)
+    while marks and len(cut) < most:
+        span, weight = closest_terms(marks, weights, chars // 2)
         if weight < least:
             break
         least = least or weight * _LEAST_EXCERPT
@@ -169,10 +194,10 @@ def cut_excerpts(
         if not any(start < high and stop > low for low, high in shown):
             shown.append((start, stop))
             cut.append(_snippet(text, start, stop, matches, doc))
-        for number in {number for match, number in marked if start <= match.start < stop}:
-            weights[number] *= _SHOWN_ALREADY
-        marked = [(match, number) for match, number in marked if not start <= match.start < stop]
-    return cut or [cut_snippet(text, (), chars, doc)]
+        for term in {mark.term for mark in marks if start <= mark.start < stop}:
+            weights[term] *= _SHOWN_ALREADY
+        marks = [mark for mark in marks if not start <= mark.start < stop]
+    return cut
 
 
 def project_folder(texts: Sequence[str]) -> str:
@@ -208,25 +233,17 @@ def cut_snippet(
     matches: Sequence[TermMatch],
     chars: int = SNIPPET_CHARS,
     doc: SearchDocument | None = None,
-    terms: Sequence[tuple[int, float]] = (),
 ) -> Snippet:
-    """About `chars` characters of a text around its most important matches, in whole lines or sentences if possible.
+    """About `chars` characters of a text around its most matches, in whole lines or sentences if possible.
 
-    `terms` has for each match the number and weight of its term; by default a match weighs as much as it is long.
-    `doc` is the document of the text: where in a longer one it is.
+    A match weighs as much as it is long. `doc` is the document of the text: where in a longer one it is.
     """
-    weights = terms or [(number, match.stop - match.start) for number, match in enumerate(matches)]
-    span = _best_span(matches, weights, chars * 2 // 3)[0] if matches else (0, 0)
-    return _snippet(text, *_extended(text, span, chars), matches, doc)
+    return cut_excerpts(text, [(it.stop - it.start, [it]) for it in matches], chars, 1, doc)[0]
 
 
-def _start(marked: tuple[TermMatch, int]) -> int:
-    return marked[0].start
-
-
-def _extended(text: str, span: tuple[int, int], chars: int) -> tuple[int, int]:
+def _extended(text: str, span: range, chars: int) -> tuple[int, int]:
     """A range of about `chars` characters around a span that breaks no line, sentence or value, if possible."""
-    low, high = span
+    low, high = span.start, span.stop
     spare = max(0, chars - (high - low)) // 2
     start = _sentence_start(text, low, spare)
     stop = _sentence_stop(text, high, max(chars - (high - start), spare))
@@ -238,31 +255,9 @@ def _extended(text: str, span: tuple[int, int], chars: int) -> tuple[int, int]:
 
 
 def _snippet(text: str, start: int, stop: int, matches: Sequence[TermMatch], doc: SearchDocument | None) -> Snippet:
-    marks = [(it.start - start, it.stop - start) for it in matches if it.start >= start and it.stop <= stop]
+    marks = sorted((it.start - start, it.stop - start) for it in matches if it.start >= start and it.stop <= stop)
     offset, chars = (doc.start, doc.chars) if doc else (0, len(text))
     return Snippet(text[start:stop], _merged(marks), offset + start, offset + start == 0, offset + stop == chars)
-
-
-def _best_span(
-    matches: Sequence[TermMatch], weights: Sequence[tuple[int, float]], width: int
-) -> tuple[tuple[int, int], float]:
-    """The range of at most `width` characters whose terms, each counted once, weigh most; and their weight."""
-    best, chosen, low, held = -1.0, (matches[0].start, matches[0].stop), 0, 0.0
-    within: Counter[int] = Counter()
-    for match, (term, weight) in zip(matches, weights, strict=True):
-        held += 0.0 if within[term] else weight
-        within[term] += 1
-        # A term that is there twice needs to be shown once.
-        while matches[low].start < match.start and (
-            match.stop - matches[low].start > width or within[weights[low][0]] > 1
-        ):
-            gone, lost = weights[low]
-            within[gone] -= 1
-            held -= 0.0 if within[gone] else lost
-            low += 1
-        if held > best + 1e-9:
-            best, chosen = held, (matches[low].start, match.stop)
-    return chosen, best
 
 
 def _sentence_start(text: str, index: int, spare: int) -> int:
@@ -270,7 +265,7 @@ def _sentence_start(text: str, index: int, spare: int) -> int:
     floor = max(0, index - spare)
     if floor == 0:
         return 0
-    for border in _BORDERS:
+    for border in BORDERS:
         if (found := border.search(text, floor, index)) is not None:
             return found.end()
     return max(text.rfind(" ", max(0, floor - _LONGEST_VALUE), floor) + 1, floor - _LONGEST_VALUE)
@@ -281,7 +276,7 @@ def _sentence_stop(text: str, index: int, spare: int) -> int:
     ceiling = min(len(text), index + spare)
     if ceiling == len(text):
         return ceiling
-    for border in _BORDERS:
+    for border in BORDERS:
         ends = [match.end() for match in border.finditer(text, index, ceiling)]
         if ends:
             return ends[-1]

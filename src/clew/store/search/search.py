@@ -1,16 +1,30 @@
-"""Search: candidates from the index, newest first and a bounded number; then ranked by their texts. As steps."""
+"""Search: candidates from the index, newest first and a bounded number; then ranked by their texts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from clew.errors import InvalidArgument
+from clew.errors import DatabaseDamaged, DatabaseFull, IndexDamaged, InvalidArgument, ReadOnlyStore
 from clew.store import sessions
-from clew.store.database import Row, Steps, Turns, WordIndex, as_datetime, as_micros, fetch_all, fetch_number
+from clew.store.database import (
+    Clock,
+    Database,
+    Operations,
+    Row,
+    Steps,
+    Turns,
+    WordIndex,
+    as_datetime,
+    as_micros,
+    fetch_all,
+    fetch_number,
+    wall_clock,
+)
 from clew.store.history import segments_of
 from clew.store.search.base import (
+    KINDS,
     DocKind,
     SearchCoverage,
     SearchDocument,
@@ -21,19 +35,22 @@ from clew.store.search.base import (
     Snippet,
     SnippetSizes,
 )
-from clew.store.search.candidates import FoundCandidates, find_candidates, guess_candidates
+from clew.store.search.candidates import FoundCandidates, find_candidates
 from clew.store.search.days import day_of
-from clew.store.search.index import BY_NAME, filter_conditions
+from clew.store.search.index import filter_conditions
 from clew.store.search.indexing import (
     build_side_index,
+    catch_up,
     documents_where,
     drop_side_index,
     index_readable_rows,
+    index_where,
     is_behind,
 )
 from clew.store.search.passages import Place, RankedDocument, first_page, places_beside, with_neighbours
 from clew.store.search.query import ParsedQuery, QueryTerm, may_ask, parse_query
 from clew.store.search.ranking import (
+    SNIPPET_CHARS,
     USUAL_CHARS,
     USUAL_TURN_CHARS,
     TextScore,
@@ -47,7 +64,9 @@ from clew.store.search.vectors import (
     NEAREST,
     AskedMeaning,
     DocumentKey,
+    Embedder,
     NearDocument,
+    VectorMaker,
     fused_ranks,
     nearest_documents,
     passages_of,
@@ -62,18 +81,100 @@ _LONGEST_NEIGHBOUR = 8_000
 """Of its JSON, in chars: a longer message is not read for standing beside a hit."""
 
 
-def run_search(
-    index: WordIndex,
-    query: str,
-    scope: SearchScope,
-    limit: int,
-    sizes: SnippetSizes,
-    meaning: AskedMeaning | None = None,
-) -> Steps[SearchResult]:
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A query, where to search, and what to show; `meaning` is the vector of a question."""
+
+    query: str
+    scope: SearchScope
+    limit: int
+    sizes: SnippetSizes
+    meaning: AskedMeaning | None = None
+
+
+class SearchStore(Operations):
+    """Search in a database, whose index is kept up to date. Without an embedding model there are no vectors."""
+
+    def __init__(self, database: Database, clock: Clock = wall_clock, embedder: Embedder | None = None) -> None:
+        super().__init__(database, clock)
+        self._vectors = None if embedder is None or database.unwritable else VectorMaker(embedder, database)
+        self._waiting_rows = 0
+
+    async def search(
+        self,
+        query: str,
+        scope: SearchScope | None = None,
+        *,
+        limit: int = 20,
+        snippet_chars: int | SnippetSizes = SNIPPET_CHARS,
+    ) -> SearchResult:
+        """The best hits for any of the words of a query. Every text is a valid query."""
+        sizes = SnippetSizes(snippet_chars) if isinstance(snippet_chars, int) else snippet_chars
+        asked = SearchRequest(query, scope or SearchScope(), limit, sizes)
+        index, read = self._database.index, self._database.read
+        try:
+            if self._vectors is not None and may_ask(query):
+                asked = replace(asked, meaning=await self._vectors.meaning_of(query, self.index_waiting))
+            if (found := await read(lambda: _search_if_indexed(index, asked))) is not None:
+                return found
+            await self.index_waiting()
+            return await read(lambda: _search(index, asked))
+        except (DatabaseFull, ReadOnlyStore):
+            return await read(lambda: _search_unwritten(index, asked))
+        except DatabaseDamaged:
+            return await self._database.read_in_turns(_search_readable_rows(index, asked))
+        except IndexDamaged:
+            # Nothing is lost: the index is made from the rows.
+            try:
+                await self.rebuild_index()
+                return await read(lambda: _search(index, asked))
+            except (IndexDamaged, DatabaseDamaged, DatabaseFull, ReadOnlyStore):
+                return await self._database.read_in_turns(_search_readable_rows(index, asked))
+
+    async def index_waiting(self) -> None:
+        """Index every row that waits for it."""
+        if self._database.index.is_immediate:
+            return
+        if await self._database.read(is_behind):
+            while await self._database.write(lambda: catch_up(self._database.index)):
+                pass
+        self._waiting_rows = 0
+
+    async def rebuild_index(self) -> None:
+        """Make the full-text index again from the rows. Vectors go with it, and are made again in their time."""
+        index = self._database.index
+
+        def operation() -> Steps[None]:
+            yield from index.clear()
+            if index.is_immediate:
+                for kind in KINDS:
+                    yield from index_where(index, kind, "1 = 1")
+
+        try:
+            await self._database.write(operation)
+            await self.index_waiting()
+        except (IndexDamaged, DatabaseDamaged):
+            await self._database.recreate_index()
+            await self._database.write(operation)
+            await self.index_waiting()
+        if self._vectors is not None:
+            self._vectors.forget()
+
+    async def embed_waiting(self, most: int | None = None) -> int:
+        """Make vectors of every document that waits for them, or of the newest; of how many they were made."""
+        return 0 if self._vectors is None else await self._vectors.embed_waiting(self.index_waiting, most)
+
+    async def vectors_waiting(self) -> int | None:
+        """How many documents have no vectors yet; None where no embedding model is in use."""
+        return None if self._vectors is None else await self._vectors.count_waiting()
+
+
+def _search(index: WordIndex, asked: SearchRequest) -> Steps[SearchResult]:
     """The best hits for a query; with the meaning of a question also by that."""
+    query, limit, meaning = asked.query, asked.limit, asked.meaning
     if limit < 1:
-        raise InvalidArgument(f"limit is {limit}; ask for at least 1 hit")
-    filters = yield from _filters(scope)
+        raise InvalidArgument(f"limit is {limit}", remedy="ask for at least 1 hit")
+    filters = yield from _filters(asked.scope)
     today = None
     if may_ask(query):
         newest = yield from fetch_number("SELECT at FROM docs ORDER BY id DESC LIMIT 1")
@@ -82,11 +183,8 @@ def run_search(
     ranks = limit if meaning is None or not parsed.is_question else max(NEAREST, limit)
     hits: list[SearchHit] = []
     if parsed.terms or parsed.days is not None:
-        found = yield from guess_candidates(index, parsed, filters)
-        ranked = (yield from _read_and_score(found)) if found else []
-        if found is None or (found.docs and not ranked):
-            found = yield from find_candidates(index, parsed, filters, max(_READ, ranks * 2))
-            ranked = yield from _read_and_score(found)
+        found = yield from find_candidates(index, parsed, filters, max(_READ, ranks * 2))
+        ranked = yield from _read_and_score(found)
         if found.query.is_question:
             places = places_beside(ranked, found.query.told_by)
             beside = yield from _read_beside(places, filters, found.query, found.rarities)
@@ -97,63 +195,34 @@ def run_search(
         page = first_page(ranked, found.rarities, ranks if near else limit)
         if near:
             page = yield from _fused_page(page, near, found, limit)
-        hits = yield from _hits(page, found.rarities, sizes)
+        hits = yield from _hits(page, found.rarities, asked.sizes)
     return SearchResult(query, tuple(hits), None if hits else (yield from _coverage(filters)))
 
 
-def run_search_of_rare_word(
-    index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
-) -> Steps[SearchResult | None]:
-    """The best hits for a word that a few rows hold, where no row waits to be indexed; else None.
-
-    However much the database holds, it reads few rows.
-    """
-    if limit < 1 or may_ask(query) or (yield from is_behind()):
-        return None
-    filters = yield from _filters(scope)
-    found = yield from guess_candidates(index, parse_query(query), filters)
-    ranked = (yield from _read_and_score(found)) if found else []
-    if found is None or not ranked:
-        return None
-    hits = yield from _hits(first_page(ranked, found.rarities, limit), found.rarities, sizes)
-    return SearchResult(query, tuple(hits), None)
-
-
-def run_search_if_indexed(
-    index: WordIndex,
-    query: str,
-    scope: SearchScope,
-    limit: int,
-    sizes: SnippetSizes,
-    meaning: AskedMeaning | None = None,
-) -> Steps[SearchResult | None]:
+def _search_if_indexed(index: WordIndex, asked: SearchRequest) -> Steps[SearchResult | None]:
     """The best hits, where no row waits to be indexed; else None. In one transaction: nearly always none does."""
     is_waiting = not index.is_immediate and (yield from is_behind())
-    return None if is_waiting else (yield from run_search(index, query, scope, limit, sizes, meaning))
+    return None if is_waiting else (yield from _search(index, asked))
 
 
-def run_search_unwritten(
-    index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
-) -> Steps[SearchResult]:
+def _search_unwritten(index: WordIndex, asked: SearchRequest) -> Steps[SearchResult]:
     """The best hits, also among rows that wait to be indexed, without writing to the database."""
-    indexed = yield from run_search(index, query, scope, limit, sizes)
+    indexed = yield from _search(index, asked)
     yield from build_side_index(index)
-    waiting = yield from run_search(index, query, scope, limit, sizes)
+    waiting = yield from _search(index, asked)
     yield from drop_side_index()
     best: dict[tuple[str, str], SearchHit] = {}
     for hit in sorted((*waiting.hits, *indexed.hits), key=lambda hit: -hit.score):
         best.setdefault((hit.kind, hit.ref), hit)
-    hits = tuple(best.values())[:limit]
-    return SearchResult(query, hits, None if hits else indexed.searched)
+    hits = tuple(best.values())[: asked.limit]
+    return SearchResult(asked.query, hits, None if hits else indexed.searched)
 
 
-def search_readable_rows(
-    index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
-) -> Turns[SearchResult]:
+def _search_readable_rows(index: WordIndex, asked: SearchRequest) -> Turns[SearchResult]:
     """The best hits among the rows of a damaged database that can be read, without its index."""
     try:
         yield from index_readable_rows(index)
-        found: SearchResult = yield partial(run_search, index, query, scope, limit, sizes)
+        found: SearchResult = yield partial(_search, index, replace(asked, meaning=None))
     finally:
         yield drop_side_index
     problem = "the database is damaged: only rows that can be read were searched; run `clew doctor --repair`"
@@ -163,7 +232,7 @@ def search_readable_rows(
 def _read_and_score(found: FoundCandidates) -> Steps[list[RankedDocument]]:
     """Documents with their texts and scores, the best first, each row once."""
     of_rows: dict[tuple[str, int], list[RankedDocument]] = {}
-    read = yield from _read(found.docs, found.filters)
+    read = yield from _read(found.docs)
     folder = project_folder([doc.text for _, doc in read]) if found.query.has_plain_words else ""
     for number, doc in read:
         scored = _scored(doc, found.query, found.rarities, folder)
@@ -181,11 +250,11 @@ def _fused_page(
     by_words: Sequence[RankedDocument], near: Sequence[NearDocument], found: FoundCandidates, limit: int
 ) -> Steps[list[RankedDocument]]:
     """The best hits by words and by meaning together. Of those by meaning only what is shown is read."""
-    documents: dict[DocumentKey, RankedDocument] = {(it.doc.origin.kind, it.doc.origin.ref): it for it in by_words}
+    documents: dict[DocumentKey, RankedDocument] = {it.key: it for it in by_words}
     scores = fused_ranks(list(documents), [it.key for it in near], limit)
     best = {it.key: it for it in reversed(near)}
     wanted = {it.id: it for key, it in best.items() if key in scores and key not in documents}
-    for number, doc in (yield from _read(tuple(wanted), SearchFilters())):
+    for number, doc in (yield from _read(tuple(wanted))):
         it = wanted[number]
         starts = [start for start, _ in passages_of(doc.text)]
         begins = starts[it.passage] if it.passage < len(starts) else 0
@@ -194,13 +263,12 @@ def _fused_page(
     return [replace(documents[key], score=score) for key, score in scores.items() if key in documents]
 
 
-def _read(docs: Sequence[int], filters: SearchFilters) -> Steps[list[tuple[int, SearchDocument]]]:
-    """Those of some documents that pass filters, with their texts, by their ids."""
+def _read(docs: Sequence[int]) -> Steps[list[tuple[int, SearchDocument]]]:
+    """Some documents with their texts, by their ids."""
     if not docs:
         return []
-    conditions, params = filter_conditions(filters, BY_NAME)
-    where = " AND ".join([f"id IN ({', '.join('?' * len(docs))})", *conditions])
-    rows = yield from fetch_all(f"SELECT id, kind, ref, start FROM docs WHERE {where}", *docs, *params)  # noqa: S608
+    marks = ", ".join("?" * len(docs))
+    rows = yield from fetch_all(f"SELECT id, kind, ref, start FROM docs WHERE id IN ({marks})", *docs)  # noqa: S608
     ids = {(row[1], row[2], row[3]): int(row[0]) for row in rows}
     read: list[tuple[int, SearchDocument]] = []
     for kind in dict.fromkeys(row[1] for row in rows):

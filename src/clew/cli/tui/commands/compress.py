@@ -9,12 +9,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from clew.cli.compress import region_table
 from clew.cli.console import Console
+from clew.cli.pages import (
+    fact_lines,
+    hint_lines,
+    page_width,
+    percent,
+    plural,
+    styled_lines,
+    warning_lines,
+    writer_name,
+)
+from clew.cli.text import wrap
 from clew.cli.tui.commands.page import current_conversation, show_lines, show_text
-from clew.cli.views.amounts import percent, plural
-from clew.cli.views.compress import region_table, writer_name
-from clew.cli.views.tables import fact_lines, hint_lines, page_width, styled_lines, warning_lines
-from clew.cli.views.text import wrap
 from clew.engines import Compaction, ContextCompressor, Fate, LosslessEngine
 from clew.errors import InvalidArgument
 from clew.messages import text_of
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
     from clew.turn import Conversation, Pin, PreparedCompaction
 
 FLAGS = ("--preview", "--full", "--apply", "--undo")
-BUSY = "Another process is compacting this conversation just now; it goes on as that one leaves it."
+BUSY = "Another process is compacting this conversation now; this chat uses its result."
 MAX_HANDOFF_LINES = 24
 MAX_UNVERIFIED = 3
 
@@ -61,12 +69,16 @@ def _parse_arguments(words: str) -> CompressArguments:
     while rest.startswith("--"):
         flag, _, rest = rest.partition(" ")
         if flag not in FLAGS:
-            raise InvalidArgument(f"/compress knows no {flag}; it takes {', '.join(FLAGS)} or words to focus on")
+            raise InvalidArgument(
+                f"/compress knows no {flag}", remedy=f"it takes {', '.join(FLAGS)} or words to focus on"
+            )
         flags.append(flag)
         rest = rest.strip()
     alone = {"--apply", "--undo"}.intersection(flags)
     if alone and (len(flags) > 1 or rest):
-        raise InvalidArgument(f"/compress {min(alone)} takes nothing beside it; it undoes or applies the newest one")
+        raise InvalidArgument(
+            f"/compress {min(alone)} takes nothing beside it", remedy="it undoes or applies the newest one"
+        )
     if flags == ["--full"]:
         flags.append("--preview")
     return CompressArguments(frozenset(flags), rest or None)
@@ -102,13 +114,13 @@ async def _preview(state: ChatState, conversation: Conversation, focus: str | No
 async def _apply(state: ChatState, conversation: Conversation) -> None:
     prepared = state.previewed
     if prepared is None:
-        raise InvalidArgument("no preview is waiting to be applied; /compress --preview makes one")
+        raise InvalidArgument("no preview is waiting to be applied", remedy="/compress --preview makes one")
     state.previewed = None
     applied = await conversation.apply_compaction(prepared)
     if applied is None:
         raise InvalidArgument(
-            "the preview was made for another state of this conversation and was not applied; "
-            "/compress --preview makes a new one"
+            "the preview was made for another state of this conversation and was not applied",
+            remedy="/compress --preview makes a new one",
         )
     show_lines(state, lambda console: _applied_lines(applied, prepared.focus, console))
 
@@ -214,9 +226,7 @@ def _preview_lines(
     facts = _facts(compaction, prepared.focus)
     if preview.pins:
         texts = plural(preview.pins, "pinned text")
-        facts.append(
-            ("pinned", f"{texts} would come back behind the system prompt, {preview.pinned:,} tokens of these")
-        )
+        facts.append(("pinned", f"{texts} would be added behind the system prompt, {preview.pinned:,} of these tokens"))
     yield from fact_lines(facts, console)
     yield from warning_lines(compaction.warnings, console)
     if compaction.summary:
@@ -251,7 +261,7 @@ def _facts(compaction: Compaction, focus: str | None) -> list[tuple[str, str]]:
         rest = f" and {more:,} more" if more > 0 else ""
         facts.append(("unverified", f"{len(compaction.unverified):,} not found in the originals: {shown}{rest}"))
     elif compaction.summary:
-        facts.append(("unverified", "nothing; its paths, numbers and names stand in the originals"))
+        facts.append(("unverified", "nothing; its paths, numbers and names are in the originals"))
     return facts
 
 

@@ -8,32 +8,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.tui.commands.page import count_tools, show_page, window_source
-from clew.cli.views.amounts import format_dollars, percent, plural
-from clew.cli.views.context import largest_rows
-from clew.cli.views.models import WINDOW_SOURCES
-from clew.cli.views.tables import (
+from clew.cli.context import WindowShare, largest_lines, share_bar, share_lines
+from clew.cli.models import WINDOW_SOURCES
+from clew.cli.pages import (
     BarStyle,
-    bar_cells,
     fact_lines,
-    free_cells,
-    page_width,
+    format_dollars,
+    plural,
     print_blocks,
-    styled_lines,
-    table_lines,
-    window_bar,
 )
-from clew.cli.views.text import Align
-from clew.cli.window_usage import LargeMessage, measure_window
+from clew.cli.tui.commands.page import count_tools, show_page, window_source
 from clew.messages import text_of
 from clew.tokens import counter_for
+from clew.tokens.window_shares import LargeMessage, measure_window
 from clew.turn import ContextPart, NextMessageCost, RecallCounts, context_parts, recall_counts, share_of
 
 if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState
 
 MAX_LARGEST = 5
-MIN_WIDTH_FOR_TEXTS = 48
 PART_STYLES = {
     "system": BarStyle("blue", "S"),
     "memory": BarStyle("yellow", "M"),
@@ -47,7 +40,7 @@ PART_STYLES = {
 PART_TEXTS = {
     "system": "rules, project, skills",
     "memory": "MEMORY.md and USER.md",
-    "pinned": "comes back word for word",
+    "pinned": "kept word for word",
     "tools": "what the model may call",
     "head": "how it began",
     "summary": "the handoff",
@@ -81,7 +74,7 @@ class ContextSnapshot:
     numbers: tuple[int | None, ...]
     """What the messages of the view are called."""
     recalled: RecallCounts
-    """What came back by itself, each time for one turn."""
+    """What was recalled automatically, each time for one turn."""
     cost: NextMessageCost | None
     """Of the next prompt; None where no price is known."""
     cache_seconds: float | None
@@ -136,38 +129,17 @@ def _memory_in(prompt: str) -> str:
 
 def print_snapshot(snapshot: ContextSnapshot, console: Console) -> None:
     """The bar, its parts, the largest messages and remarks."""
-    blocks = [_bar(snapshot, console), _part_lines(snapshot, console)]
-    if snapshot.largest:
-        blocks.append(_largest(snapshot, console))
-    print_blocks([*blocks, fact_lines(_remarks(snapshot), console)], console)
-
-
-def _bar(snapshot: ContextSnapshot, console: Console) -> Iterator[str]:
-    full = percent(snapshot.tokens, snapshot.window)
-    yield from styled_lines(f"{snapshot.tokens:,} of {snapshot.window:,} tokens, {full} full", console, "bold")
-    parts = [(PART_STYLES[part.name], part.tokens) for part in snapshot.parts]
-    yield from window_bar(parts, snapshot.tokens, snapshot.window, snapshot.threshold, console)
-
-
-def _part_lines(snapshot: ContextSnapshot, console: Console) -> Iterator[str]:
-    rows = [
-        (part.name, f"{part.tokens:,}", percent(part.tokens, snapshot.window), _part_text(part))
-        for part in snapshot.parts
+    tokens, window = snapshot.tokens, snapshot.window
+    shares = [WindowShare(PART_STYLES[it.name], it.name, it.tokens, window, _part_text(it)) for it in snapshot.parts]
+    about = f"{tokens:,} of {window:,} tokens"
+    blocks = [
+        share_bar(shares, tokens, window, snapshot.threshold, about, console),
+        share_lines(shares, snapshot.free, window, console, "/compress, or a larger window"),
     ]
-    is_free = snapshot.free >= 0
-    free = abs(snapshot.free)
-    remedy = "" if is_free else "/compress, or a larger window"
-    rows.append(("free" if is_free else "too much", f"{free:,}", percent(free, snapshot.window), remedy))
-    aligns: list[Align] = ["<", ">", ">", "<"]
-    if console.width < MIN_WIDTH_FOR_TEXTS:
-        aligns.pop()
-    *lines, last = table_lines(rows, aligns, page_width(console) - 2)
-    for part, line in zip(snapshot.parts, lines, strict=True):
-        yield f"{bar_cells(PART_STYLES[part.name], 1, console)} {line}"
-    if is_free:
-        yield f"{console.style(free_cells(1, console), 'dim')} {last}"
-    else:
-        yield console.style(f"! {last}", "bold", "red")
+    if snapshot.largest:
+        names = ["handoff" if number is None else f"m{number}" for number in snapshot.numbers]
+        blocks.append(largest_lines(snapshot.largest, names, window, console))
+    print_blocks([*blocks, fact_lines(_remarks(snapshot), console)], console)
 
 
 def _part_text(part: ContextPart) -> str:
@@ -175,13 +147,6 @@ def _part_text(part: ContextPart) -> str:
         return "nothing yet"
     text = PART_TEXTS[part.name]
     return f"{text}, {plural(part.messages, 'message')}" if part.messages else text
-
-
-def _largest(snapshot: ContextSnapshot, console: Console) -> Iterator[str]:
-    names = ["handoff" if number is None else f"m{number}" for number in snapshot.numbers]
-    rows = largest_rows(snapshot.largest, names, snapshot.window, max_tool=16)
-    yield console.style("largest messages", "bold")
-    yield from table_lines(rows, ("<", "<", "<", ">", ">", "<"), page_width(console))
 
 
 def _remarks(snapshot: ContextSnapshot) -> Iterator[tuple[str, str]]:
@@ -194,13 +159,16 @@ def _remarks(snapshot: ContextSnapshot) -> Iterator[tuple[str, str]]:
         yield "next prompt", _cost_text(snapshot.cost, snapshot.cache_seconds)
     if snapshot.recalled.passages:
         passages = plural(snapshot.recalled.passages, "passage")
-        yield "recalled", f"{passages} by itself so far, {snapshot.recalled.tokens:,} tokens, each for one turn only"
+        yield (
+            "recalled",
+            f"{passages} recalled automatically so far, {snapshot.recalled.tokens:,} tokens, each for one turn only",
+        )
     if snapshot.threshold is None:
         yield "compaction", "switched off in the config (compression.enabled)"
     elif snapshot.paused:
-        yield "compaction", f"paused: {snapshot.paused}; /compress does it by hand"
+        yield "compaction", f"paused: {snapshot.paused}; /compress compacts now"
     elif snapshot.tokens < snapshot.threshold:
-        yield "compaction", f"by itself when another {snapshot.threshold - snapshot.tokens:,} tokens are in"
+        yield "compaction", f"automatic after another {snapshot.threshold - snapshot.tokens:,} tokens"
     else:
         yield "compaction", "with the next question"
 
@@ -222,7 +190,7 @@ def _counting_text(snapshot: ContextSnapshot) -> str:
     elif snapshot.is_measured:
         real = "the provider has counted earlier prompts, none since the view changed"
     else:
-        return f"{snapshot.counted:,} by our own count; no real figure of the provider is there yet"
+        return f"{snapshot.counted:,} by Clew's count; the provider has not reported a figure yet"
     if snapshot.counted == snapshot.tokens:
         return f"{real}; our count agrees"
-    return f"{real}; our count of this request was {snapshot.counted:,}, and all parts are put right by it"
+    return f"{real}; our count of this request was {snapshot.counted:,}, and all parts are scaled to it"

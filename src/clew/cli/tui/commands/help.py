@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.tui.commands import COMMANDS, find_command, unknown_command
-from clew.cli.tui.commands.page import show_lines
-from clew.cli.views.tables import MARGIN, hint_lines, page_width, styled_lines
-from clew.cli.views.text import clip, wrap
+from clew.cli.pages import MARGIN, hint_lines, page_width, styled_lines
+from clew.cli.text import clip, wrap
+from clew.cli.tui.commands import ALIASES, COMMANDS, custom_commands, find_command, unknown_command
+from clew.cli.tui.commands.page import show_lines, show_text
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ HELP_EXAMPLES = {
         "/compress --undo                bring the former view back, word for word",
     ),
     "undo": (
-        "/undo                           without the last question and its answer",
+        "/undo                           without the last question, its answer and its edits of files",
+        "/undo --keep-files              the same, but files stay as they are now",
         "/undo                           once more: without the one before it, too",
     ),
     "edit": (
@@ -64,7 +65,7 @@ HELP_EXAMPLES = {
 
 
 INPUT_HELP = (
-    "In a question, @path takes a file, a folder's names or a picture along. !command runs a command here; "
+    "In a question, @path attaches a file, the names in a folder, or a picture. !command runs a command here; "
     "!!command also shows the model what it printed, with your next question."
 )
 
@@ -72,6 +73,8 @@ INPUT_HELP = (
 async def run_help(state: ChatState, words: str) -> None:
     if not words:
         show_lines(state, _all_commands)
+        if own := custom_commands(state.app):
+            show_text(state, f"Of your own: {', '.join(f'/{name}' for name in own)}.")
         return
     command = find_command(words.split()[0])
     if command is None:
@@ -116,4 +119,8 @@ def _all_commands(console: Console) -> Iterator[str]:
     yield ""
     yield from wrap(INPUT_HELP, page_width(console))
     yield ""
+    others = ", ".join(
+        f"/{alias} is /{name}" for alias, name in ALIASES.items() if alias in ("clear", "compact", "cost", "exit")
+    )
+    yield from hint_lines(f"Names of other programs work too: {others}.", console)
     yield from hint_lines("A beginning is enough: /comp. /help COMMAND says more about one.", console)

@@ -1,7 +1,8 @@
 """`/retry`, `/undo` and `/edit`: the last question again, taken back, or changed.
 
-The history is never rewritten: a question is taken back by going on in a branch that ends before it. The conversation
-with the question is kept, and `/resume` goes back to it.
+Files that the tools of the question edited are put back as they were. The history is never rewritten: a question is
+taken back by going on in a branch that ends before it. The conversation with the question is kept, and `/resume` goes
+back to it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clew.cli.text import clip, printable_line
 from clew.cli.tui.attachments import typed_line
 from clew.cli.tui.commands import learn_names
 from clew.cli.tui.commands.page import current_conversation, show_text
-from clew.cli.views.text import clip, printable_line
 from clew.errors import InvalidArgument
-from clew.messages import Message, calls_of
+from clew.messages import Message, ToolCall, calls_of, name_of_call
 
 if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _PAGE = 200
 """Messages that are read at once while the last question is looked for."""
 _SHOWN_CHARS = 60
+KEEP_FILES = "--keep-files"
 NO_QUESTION = "nothing has been asked in this conversation yet"
 
 
@@ -34,25 +36,27 @@ class LastQuestion:
     message: Message
     followed: int
     """Messages behind it."""
-    has_calls: bool
-    """Whether tools were called for it: what they did stays done."""
+    has_commands: bool
+    """Whether something ran for it that is no edit of a file: what that did stays done."""
 
 
 async def run_retry(state: ChatState, words: str) -> None:
     _refuse_words("retry", words)
     question = await last_question(state)
     if question.followed:
+        files = await _restore_files(state, question)
         await _go_on_at(state, question, question.seq + 1)
         kept = f"The answer before is kept: /resume {question.session} goes back to it."
-        show_text(state, f"Asked again: {_shown(question)}.{_tools_stay(question)}", kept)
+        show_text(state, f"Asked again: {_shown(question)}.{_tools_stay(question)}", *files, kept)
     else:
         show_text(state, f"Asked again: {_shown(question)}.")
     await state.ask(None)
 
 
 async def run_undo(state: ChatState, words: str) -> None:
-    _refuse_words("undo", words)
-    await _take_back(state, await last_question(state))
+    if words != KEEP_FILES:
+        _refuse_words("undo", words)
+    await _take_back(state, await last_question(state), keeps_files=words == KEEP_FILES)
 
 
 async def run_edit(state: ChatState, words: str) -> None:
@@ -68,22 +72,59 @@ async def last_question(state: ChatState) -> LastQuestion:
     """The newest question that a person asked here. Raises InvalidArgument where there is none."""
     conversation = await current_conversation(state)
     stop = end = conversation.view.next_seq
-    has_calls = False
+    has_commands = False
     while stop > 0:
         start = max(0, stop - _PAGE)
         for row in reversed(await state.app.store.messages(conversation.session, start, stop, keep_damaged=True)):
             if row.message["role"] == "user":
-                return LastQuestion(conversation.session, row.seq, row.message, end - row.seq - 1, has_calls)
-            has_calls = has_calls or bool(calls_of(row.message))
+                return LastQuestion(conversation.session, row.seq, row.message, end - row.seq - 1, has_commands)
+            has_commands = has_commands or any(not _is_undoable(state, call) for call in calls_of(row.message))
         stop = start
     raise InvalidArgument(NO_QUESTION)
 
 
-async def _take_back(state: ChatState, question: LastQuestion) -> None:
+def _is_undoable(state: ChatState, call: ToolCall) -> bool:
+    """Whether a call changed nothing, or only files, of which a checkpoint has what they were."""
+    tool = state.app.agent.toolbox.find(name_of_call(call))
+    return tool is not None and (tool.is_read_only or tool.edit_preview({}) is not None)
+
+
+async def _restore_files(state: ChatState, question: LastQuestion) -> list[str]:
+    """Put back what files held before the question; sentences about what changed."""
+    agent = state.app.agent
+    done = await agent.restore_files(question.session, question.seq)
+    others = [
+        path
+        for path in done.changed_since
+        if await state.confirm(
+            f"{_name(state, path)} was changed by something else since. Put it back too, and lose that change?"
+        )
+    ]
+    if others:
+        again = await agent.restore_files(question.session, question.seq, also=others)
+        done.restored += again.restored
+        done.removed += again.removed
+    left = [path for path in done.changed_since if path not in others]
+    told = {
+        "Put back as before": done.restored,
+        "Removed, since it did not exist before": done.removed,
+        "Left as it is, since something else changed it": left,
+        "Could not be put back": done.impossible,
+    }
+    return [f"{what}: {', '.join(_name(state, it) for it in paths)}." for what, paths in told.items() if paths]
+
+
+def _name(state: ChatState, path: str) -> str:
+    return printable_line(path.removeprefix(f"{state.app.project}/"))
+
+
+async def _take_back(state: ChatState, question: LastQuestion, *, keeps_files: bool = False) -> None:
+    files = [] if keeps_files else await _restore_files(state, question)
     await _go_on_at(state, question, question.seq)
     show_text(
         state,
         f"Taken back: {_shown(question)}{' and what followed' if question.followed else ''}.{_tools_stay(question)}",
+        *files,
         f"It is kept: /resume {question.session} goes back to it.",
     )
 
@@ -92,6 +133,7 @@ async def _go_on_at(state: ChatState, question: LastQuestion, seq: int) -> None:
     """Enter a branch with the messages below `seq`."""
     app = state.app
     made = await app.store.branch(question.session, seq)
+    await app.agent.forget_checkpoints(made.id, question.seq)
     await app.runtime.forget(question.session)
     state.session, state.previewed = made.id, None
     await current_conversation(state)
@@ -103,9 +145,9 @@ def _shown(question: LastQuestion) -> str:
 
 
 def _tools_stay(question: LastQuestion) -> str:
-    return " What its tools changed stays changed." if question.has_calls else ""
+    return " What its commands changed stays changed." if question.has_commands else ""
 
 
 def _refuse_words(name: str, words: str) -> None:
     if words:
-        raise InvalidArgument(f"/{name} takes nothing behind it; /edit {words} would ask this instead")
+        raise InvalidArgument(f"/{name} takes nothing behind it", remedy=f"/edit {words} would ask this instead")

@@ -8,10 +8,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
+from clew.cli.pages import MARGIN, headed_table, hint_lines, page_width, percent, styled_lines
+from clew.cli.text import clip, printable, printable_line, wrap
 from clew.cli.tui.commands.page import current_conversation, show_lines, show_text
-from clew.cli.views.amounts import percent
-from clew.cli.views.tables import MARGIN, hint_lines, page_width, styled_lines, table_lines
-from clew.cli.views.text import Align, clip, printable, printable_line, wrap
 from clew.errors import InvalidArgument
 from clew.handoff import unwrap
 from clew.messages import text_of
@@ -45,7 +44,7 @@ async def run_memory(state: ChatState, words: str) -> None:
         paths = " and ".join(str(state.app.memory.path(which)) for which in MEMORY_FILES)
         show_text(state, f"Edit {paths} with any editor. {WHEN_SEEN}")
     elif verb not in ("add", "user", "remove"):
-        raise InvalidArgument(f"/memory {verb} is not known; it takes {MEMORY_VERBS}")
+        raise InvalidArgument(f"/memory {verb} is not known", remedy=f"it takes {MEMORY_VERBS}")
     elif not text:
         raise InvalidArgument(f"/memory {verb} needs a text behind it: /memory {verb} short answers")
     elif verb == "remove":
@@ -60,7 +59,7 @@ async def _remove_entry(state: ChatState, part: str) -> MemoryChangeResult:
     holding = [which for which in MEMORY_FILES if any(part.casefold() in it.casefold() for it in memory.entries(which))]
     if len(holding) > 1:
         raise InvalidArgument(
-            f"entries of both MEMORY.md and USER.md hold {part!r}; give more of the one that is meant"
+            f"entries of both MEMORY.md and USER.md hold {part!r}", remedy="give more of the one that is meant"
         )
     return await memory.remove(holding[0] if holding else "memory", part, state.session)
 
@@ -101,7 +100,7 @@ async def run_skills(state: ChatState, words: str) -> None:
         if not found:
             near = get_close_matches(words, [skill.name for skill in skills], 1)
             remedy = f"did you mean {near[0]}?" if near else "/skills lists those there are"
-            raise InvalidArgument(f"there is no skill {words!r}; {remedy}")
+            raise InvalidArgument(f"there is no skill {words!r}", remedy=remedy)
         state.questions.append(f"Open the skill {found[0].name} and follow it.")
         return
     if not skills:
@@ -115,7 +114,7 @@ async def run_skills(state: ChatState, words: str) -> None:
             yield console.style(printable(skill.name), "cyan", "bold")
             yield from (MARGIN + line for line in wrap(skill.description, room))
             yield MARGIN + console.style(clip(printable(str(skill.path)), room), "dim")
-        yield from hint_lines("/skills NAME has one opened; its text then survives compactions", console)
+        yield from hint_lines("/skills NAME opens one; its text stays through compactions", console)
 
     show_lines(state, lines)
 
@@ -147,7 +146,7 @@ def _pin_of_last_reply(conversation: Conversation) -> Pin:
     for message, number in zip(reversed(conversation.messages), reversed(conversation.view.seqs), strict=True):
         if message["role"] == "assistant" and text_of(message).strip() and unwrap(message) is None:
             return Pin("handoff" if number is None else f"m{number}", text_of(message))
-    raise InvalidArgument("there is no reply yet that could be pinned; /pin TEXT pins words of your own")
+    raise InvalidArgument("there is no reply yet that could be pinned", remedy="/pin TEXT pins words of your own")
 
 
 async def _pin_of_message(state: ChatState, conversation: Conversation, number: int) -> Pin:
@@ -155,10 +154,14 @@ async def _pin_of_message(state: ChatState, conversation: Conversation, number: 
     if not rows:
         last = conversation.view.next_seq - 1
         there = f"they go from m0 to m{last}" if last >= 0 else "there are none yet"
-        raise InvalidArgument(f"this conversation has no message m{number}; {there}, and /search shows their numbers")
+        raise InvalidArgument(
+            f"this conversation has no message m{number}", remedy=f"{there}, and /search shows their numbers"
+        )
     text = text_of(rows[0].message)
     if not text.strip():
-        raise InvalidArgument(f"m{number} holds no text that could be pinned; it only calls tools or shows pictures")
+        raise InvalidArgument(
+            f"m{number} holds no text that could be pinned", remedy="it only calls tools or shows pictures"
+        )
     return Pin(f"m{number}", text)
 
 
@@ -169,15 +172,18 @@ async def _add_pin(state: ChatState, conversation: Conversation, new: Pin) -> No
     most = int(MAX_PINNED_SHARE * window)
     if together > most:
         raise InvalidArgument(
-            f"{new.label} has {cost:,} tokens, and all pins together would have {together:,}; they may have {most:,}, "
-            f"a tenth of the window, since no compaction makes them smaller. /pin remove N makes room"
+            f"{new.label} has {cost:,} tokens, and all pins together would have {together:,}",
+            remedy=(
+                f"they may have {most:,}, "
+                f"a tenth of the window, since no compaction makes them smaller. /pin remove N makes room"
+            ),
         )
     is_in_view = any(text_of(message) == new.text for message in conversation.messages)
     await conversation.pin(new)
     where = (
-        "It is in view now; when a compaction folds it, it comes back word for word"
+        "It is in view now; when a compaction folds it, it is shown again word for word"
         if is_in_view
-        else "It stands behind the system prompt from the next question on, word for word, whatever is compacted"
+        else "It follows the system prompt from the next question on, word for word, whatever is compacted"
     )
     show_text(
         state,
@@ -204,7 +210,7 @@ def _list_pins(state: ChatState, conversation: Conversation) -> None:
             f"{number}",
             clip(printable_line(pin.label), 24),
             f"{_pin_tokens(conversation, [pin]):,}",
-            "in view" if pin.text in in_view else "stands",
+            "in view" if pin.text in in_view else "pinned",
             printable_line(pin.text),
         )
         for number, pin in enumerate(pins, 1)
@@ -213,10 +219,7 @@ def _list_pins(state: ChatState, conversation: Conversation) -> None:
     share = percent(total, conversation.window.tokens)
 
     def lines(console: Console) -> Iterator[str]:
-        aligns: tuple[Align, ...] = (">", "<", ">", "<", "<")
-        first, *table = table_lines(rows, aligns, page_width(console))
-        yield console.style(first, "dim")
-        yield from table
+        yield from headed_table(rows, "><><<", console)
         together = f"{total:,} tokens together, {share} of the window."
         yield from hint_lines(f"{together} /pin remove N takes one away.", console)
 

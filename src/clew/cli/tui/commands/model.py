@@ -1,4 +1,4 @@
-"""`/model` and `/engine`: which model answers and which engine compacts, with their figures; or choose another."""
+"""`/model`, `/engine`, `/mode` and `/plan`: which model answers, which engine compacts, how files are edited."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.tui.commands import learn_names
+from clew.cli.models import WINDOW_SOURCES
+from clew.cli.pages import NO_PRICE, fact_lines, page_width, plural
+from clew.cli.text import printable, wrap, wrap_all
+from clew.cli.tui.commands import EDIT_MODES, learn_names
 from clew.cli.tui.commands.page import current_conversation, show_lines, show_text, window_source
-from clew.cli.views.amounts import NO_PRICE, plural
-from clew.cli.views.models import WINDOW_SOURCES
-from clew.cli.views.tables import fact_lines, page_width
-from clew.cli.views.text import printable, wrap, wrap_all
+from clew.errors import InvalidArgument
 from clew.usage import price_of
 
 if TYPE_CHECKING:
+    from clew.agent import EditMode
     from clew.cli.tui.commands import ChatState
     from clew.plugins import Plugin
     from clew.turn import Conversation
@@ -129,3 +130,35 @@ async def _switch_engine(state: ChatState, name: str) -> None:
     state.previewed = None
     chosen = state.app.engine_name
     show_text(state, *notices, f"{chosen} serves from now on: here, in new conversations and after a restart.")
+
+
+# -- /mode and /plan ---------------------------------------------------------------------------------------------------
+
+EDIT_MODE_TEXTS: dict[EditMode, str] = {
+    "allow": "Files are edited without a question; /undo puts them back.",
+    "ask": "Each edit of a file is shown and asked for before it is made.",
+    "plan": "Only reading: nothing is changed until you approve the plan.",
+}
+
+
+async def run_mode(state: ChatState, words: str) -> None:
+    approvals = state.app.agent.approvals
+    if not words:
+        others = ", ".join(f"/mode {name}" for name in EDIT_MODES if name != approvals.edits)
+        show_text(
+            state, EDIT_MODE_TEXTS[approvals.edits], f"{others} or Shift-Tab changes it; agent.edits sets it for good."
+        )
+        return
+    chosen: EditMode | None = next((mode for mode in EDIT_MODE_TEXTS if mode == words), None)
+    if chosen is None:
+        raise InvalidArgument(f"/mode {words} is not known; it takes {', '.join(EDIT_MODES)}")
+    if chosen == "plan" and approvals.edits != "plan":
+        state.edits_after_plan = approvals.edits
+    approvals.edits = chosen
+    show_text(state, EDIT_MODE_TEXTS[chosen])
+
+
+async def run_plan(state: ChatState, words: str) -> None:
+    await run_mode(state, "plan")
+    if words:
+        state.questions.append(words)

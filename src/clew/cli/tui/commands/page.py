@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.text import Text
 
 from clew.cli.console import MAX_WIDTH, Console
-from clew.cli.views.tables import page_width, print_lines
-from clew.cli.views.text import wrap_all
+from clew.cli.pages import page_width, print_lines
+from clew.cli.text import wrap_all
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole

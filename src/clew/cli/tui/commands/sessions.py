@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from clew.cli.commands.insights import DEFAULT_DAYS, read_insights
-from clew.cli.commands.search import DEFAULT_LIMIT, search_store
-from clew.cli.commands.sessions import list_item
-from clew.cli.commands.usage import DEFAULT_GROUPINGS, read_usage
 from clew.cli.console import Console
+from clew.cli.pages import fact_lines, hint_lines, page_width, plural, print_lines
+from clew.cli.search import SearchOptions, print_results, search_store
+from clew.cli.sessions import SessionListItem, list_item, message_preview, print_trees, read_trees, session_table
 from clew.cli.store_access import all_session_ids, find_session, short_ids
+from clew.cli.text import clip, printable
 from clew.cli.tui.commands import learn_names
 from clew.cli.tui.commands.page import current_conversation, show_lines, show_page, show_text
-from clew.cli.views.amounts import format_time, plural
-from clew.cli.views.compress import writer_name
-from clew.cli.views.search import print_results
-from clew.cli.views.session_tree import SessionNode, TreeDrawing, read_trees
-from clew.cli.views.sessions import SessionListItem, folded_range, message_preview, token_change
-from clew.cli.views.tables import fact_lines, hint_lines, page_width, print_lines, table_lines
-from clew.cli.views.text import Align, clip, printable, whole_facts
-from clew.cli.views.usage import print_insights, print_usage
-from clew.errors import ClewError, InvalidArgument
+from clew.cli.usage import DEFAULT_DAYS, DEFAULT_GROUPINGS, print_insights, print_usage, read_insights, read_usage
+from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState
-    from clew.store import Grouping, Session
+    from clew.store import Grouping
     from clew.turn import Conversation
 
 MAX_LISTED = 15
-NARROW_WIDTH = 64
-"""Below it, a list shows no figures."""
 MAX_SEARCHED = 500
 """So many conversations are read at most for words in their first message."""
 MAX_INSIGHT_DAYS = 36_500
@@ -75,27 +64,16 @@ async def run_resume(state: ChatState, words: str) -> None:
         show_text(state, "That is the conversation you are in.")
         return
     session = await store.session(conversation.session)
-    was_served = await _take_model(state, session)
+    why_not = await state.app.use_model_of(session.id)
     await _enter(state, conversation.session)
     title = session.title or (await list_item(store, session)).first_message
-    facts = list(_resumed_facts(conversation, None if was_served else session.model))
+    facts = list(_resumed_facts(conversation, f"{session.model} ({why_not})" if why_not else None))
 
     def lines(console: Console) -> Iterator[str]:
         yield console.style(clip(f"back in: {printable(title)}", page_width(console)), "bold")
         yield from fact_lines(facts, console)
 
     show_lines(state, lines)
-
-
-async def _take_model(state: ChatState, session: Session) -> bool:
-    """Talk to the model of a session again; False where nobody here is known to serve it."""
-    if not session.model or session.model == state.app.target.model:
-        return True
-    try:
-        await state.app.use_model(session.id, session.model)
-    except ClewError:
-        return False
-    return True
 
 
 async def _enter(state: ChatState, session: str) -> None:
@@ -109,10 +87,7 @@ def _resumed_facts(conversation: Conversation, model_before: str | None) -> Iter
     yield "messages", f"{conversation.view.next_seq:,} in the history, {len(conversation.messages):,} in view"
     yield "tokens", f"{conversation.size.tokens:,} of {conversation.window.tokens:,}"
     model = conversation.target.model
-    if model_before and model_before != model:
-        yield "model", f"{model}; it was {model_before} before, which nobody here is known to serve"
-    else:
-        yield "model", model
+    yield "model", f"{model}; before: {model_before}" if model_before else model
     spoken = [message for message in conversation.messages if message["role"] in ("user", "assistant")]
     for message in spoken[-2:]:
         yield "you" if message["role"] == "user" else "it", message_preview(message)
@@ -124,9 +99,11 @@ def _listed_session(state: ChatState, words: str) -> str | None:
     if not number:
         return None
     if not state.listed:
-        raise InvalidArgument(f"there is no list yet that {number} could be of; /resume shows one")
+        raise InvalidArgument(f"there is no list yet that {number} could be of", remedy="/resume shows one")
     if number > len(state.listed):
-        raise InvalidArgument(f"the list has {plural(len(state.listed), 'conversation')}; there is no {number}")
+        raise InvalidArgument(
+            f"the list has {plural(len(state.listed), 'conversation')}", remedy=f"there is no {number}"
+        )
     return state.listed[number - 1]
 
 
@@ -146,10 +123,10 @@ async def run_sessions(state: ChatState, words: str) -> None:
     await learn_names(state)
 
     def lines(console: Console) -> Iterator[str]:
-        yield from _session_table(items, ids, here, console)
+        yield from session_table(items, ids, console, page_width(console), here)
         more = "; there are more: /sessions WORDS" if len(found) > MAX_LISTED else ""
         star = "* is here; " if here in state.listed else ""
-        yield from hint_lines(f"{star}/resume NUMBER goes on with one{more}", console)
+        yield from hint_lines(f"{star}/resume NUMBER continues one{more}", console)
 
     show_lines(state, lines)
 
@@ -169,28 +146,6 @@ async def _matching_sessions(state: ChatState, words: str) -> list[SessionListIt
     return found
 
 
-def _session_table(items: list[SessionListItem], ids: dict[str, str], here: str, console: Console) -> Iterator[str]:
-    rows: list[tuple[str, ...]] = [("", "session", "updated", "messages", "folds", "about")]
-    rows += [
-        (
-            f"{'*' if each.session.id == here else ''}{number}",
-            printable(ids[each.session.id]),
-            format_time(each.span.updated)[2:],
-            f"{each.span.stop:,}",
-            f"{each.compactions:,}" if each.compactions else "-",
-            printable(each.session.title or each.first_message),
-        )
-        for number, each in enumerate(items, 1)
-    ]
-    aligns: list[Align] = [">", "<", "<", ">", ">", "<"]
-    if console.width < NARROW_WIDTH:
-        rows = [(*row[:2], row[-1]) for row in rows]
-        aligns = [*aligns[:2], aligns[-1]]
-    first, *lines = table_lines(rows, aligns, page_width(console))
-    yield console.style(first, "dim")
-    yield from lines
-
-
 # -- the tree of this conversation -------------------------------------------------------------------------------------
 
 
@@ -198,44 +153,7 @@ async def run_tree(state: ChatState, words: str) -> None:
     del words
     here = (await current_conversation(state)).session
     forest = await read_trees(state.app.store, here, 1)
-    show_page(state, lambda console: ChatTreeDrawing(forest.short_ids(), console, here).print(forest.trees[0]))
-
-
-@dataclass(frozen=True, slots=True)
-class ChatTreeDrawing(TreeDrawing):
-    """As `clew sessions tree` draws it, with more about each compaction and the session that the chat is in."""
-
-    here: str
-
-    def compaction_texts(self, node: SessionNode) -> Iterator[str]:
-        each = node.compaction
-        if each is None:
-            yield "continued"
-            return
-        undone = "" if each.is_in_effect else "UNDONE: "
-        yield f"{undone}{folded_range(each)} folded, {token_change(each, self.console)}"
-        writer = each.entry.written_by
-        facts = [
-            f"written by {writer_name(writer)}" if writer else "shortened, without a summary",
-            format_time(each.at),
-        ]
-        if each.entry.focus_topic:
-            facts.append(f"focus {printable(each.entry.focus_topic)}")
-        yield ", ".join(facts)
-
-    def session_line(self, node: SessionNode, is_newest: bool, room: int) -> str:
-        del is_newest
-        session, span = node.session, node.span
-        facts = [span.numbers, plural(span.count, "message")] if span.count else ["nothing yet"]
-        facts.append(format_time(span.updated))
-        if session.model:
-            facts.append(printable(session.model))
-        mark = self.console.sign("  ◀ here", "  <- here") if session.id == self.here else ""
-        name = printable(self.ids[session.id])
-        line = whole_facts(facts, room - len(name) - len(mark) - 2, ", ")
-        return (
-            self.console.style(name, "cyan") + (f"  {line}" if line else "") + self.console.style(mark, "bold", "green")
-        )
+    show_page(state, lambda console: print_trees(forest, console, here))
 
 
 # -- search, usage and insights ----------------------------------------------------------------------------------------
@@ -246,9 +164,7 @@ async def run_search(state: ChatState, words: str) -> None:
     query = words.removeprefix(HERE_FLAG).strip() if is_here else words
     if not query:
         raise InvalidArgument("/search needs words to look for: /search retry backoff")
-    filters = {"session": None, "role": None, "tool": None, "since": None, "until": None}
-    arguments = Namespace(**filters, conversation=state.session if is_here else None, limit=DEFAULT_LIMIT)
-    page = await search_store(state.app.store, query, arguments)
+    page = await search_store(state.app.store, query, SearchOptions(conversation=state.session if is_here else None))
     if not page.result.hits:
         elsewhere = "/search without --here looks everywhere" if is_here else "other words may find it"
         show_text(state, f"Nothing found for {query!r} among {page.result.searched}; {elsewhere}.")
@@ -264,11 +180,12 @@ async def run_search(state: ChatState, words: str) -> None:
 
 async def run_usage(state: ChatState, words: str) -> None:
     if words not in ("", "all"):
-        raise InvalidArgument(f"/usage {words} is not known; /usage is this conversation, /usage all everything")
+        raise InvalidArgument(
+            f"/usage {words} is not known", remedy="/usage is this conversation, /usage all everything"
+        )
     # A conversation has its sessions in a row: by session only where there are several conversations.
     by: tuple[Grouping, ...] = DEFAULT_GROUPINGS if words else ("model", "day")
-    arguments = Namespace(session=None if words else state.session, since=None, until=None)
-    report = await read_usage(state.app.store, arguments, by)
+    report = await read_usage(state.app.store, None if words else state.session, None, None, by)
     show_page(state, lambda console: print_usage(report, console, every_row=False))
 
 
@@ -276,7 +193,7 @@ async def run_insights(state: ChatState, words: str) -> None:
     days = int(words) if words.isascii() and words.isdigit() and len(words) < 6 else 0 if words else DEFAULT_DAYS
     if not 1 <= days <= MAX_INSIGHT_DAYS:
         raise InvalidArgument(
-            f"/insights {words} is not allowed; it takes a number of days from 1 to {MAX_INSIGHT_DAYS:,}"
+            f"/insights {words} is not allowed", remedy=f"it takes a number of days from 1 to {MAX_INSIGHT_DAYS:,}"
         )
     insights = await read_insights(state.app.store, datetime.now(UTC) - timedelta(days=days), None)
     show_page(state, lambda console: print_insights(insights, console))

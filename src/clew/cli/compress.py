@@ -1,0 +1,681 @@
+"""`clew compress FILE`: a long conversation in, a short one out, and a report of what became of each message.
+
+The table of regions is also that of `/compress --preview` in a chat.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from clew.cli.console import Console, json_text, private_file
+from clew.cli.context import find_window, format_name
+from clew.cli.maps import nodes_json, tree_lines
+from clew.cli.options import (
+    command,
+    complete_files,
+    file_argument,
+    json_option,
+    model_option,
+    option,
+    set_option,
+    tokens_option,
+)
+from clew.cli.pages import (
+    MARGIN,
+    BarStyle,
+    bar_cells,
+    format_dollars,
+    free_cells,
+    headed_table,
+    hint_lines,
+    json_fields,
+    message_range,
+    page_width,
+    plural,
+    print_blocks,
+    stacked_bar,
+    styled_lines,
+    table_lines,
+    title_lines,
+    warning_lines,
+    writer_name,
+)
+from clew.cli.text import clip, pad, printable, printable_line, wrap_all
+from clew.config import CompressionSettings, LoadedConfig, load_config
+from clew.engines import CompactionPreview, CompactionRegion, Fate
+from clew.errors import InvalidArgument
+from clew.handoff import ACTIVE_TASK, COMPLETED, Entry, list_style, read_line
+from clew.report import (
+    CompactionReport,
+    MessageOutcome,
+    RegionGroup,
+    RequestPart,
+    build_report,
+    group_by_region,
+    merged_handoff_tokens,
+    previewed_outcomes,
+    redacted_report,
+    report_page,
+    request_parts,
+    shown_text,
+)
+
+if TYPE_CHECKING:
+    from clew.config import Settings
+    from clew.engines import EngineFactory
+    from clew.importers import Transcript
+    from clew.library import Compressed
+    from clew.messages import Message, ParsedConversation, Repair, Repaired
+
+EXAMPLES = """\
+FILE is a JSON list of messages, a JSON object with messages (and system, tools),
+JSONL with one message a line, or a session file of Claude Code, Codex, Gemini CLI,
+opencode, Hermes or pi; gzipped or not. Messages may be OpenAI chat,
+Responses, Anthropic or Gemini.
+
+what comes out:
+  by default an account of what was done, for people
+  --output FILE (- is standard output): the conversation itself, in the shape and
+    dialect of the input (session files become a JSON list of chat messages)
+  --json: one object: messages, system, summary, changed, tokens_before,
+    tokens_after, warnings, fates (one for each message), written_by, map, and
+    handoff: its sections as [text, [message numbers], [lines]]
+  --handoff: the text of the handoff alone, to paste into another agent
+
+The page has placeholders for passwords, keys and tokens; --unredacted leaves them, and
+says so on it. Files can be read by their owner alone.
+
+how short: --to names the size of the result, --window makes what Clew would make
+for a window of that size. With neither, it is folded as if it had just reached
+the threshold of its window (compression.threshold), though never for a larger
+window than its model has.
+
+--engine lcm folds into a map, part by part, in place of a handoff; the page draws it.
+It takes no --to: a map is made for a window.
+
+The handoff is written by the built-in summariser (no key, no network), or by the
+model that auxiliary.compression names in the config.
+
+examples:
+  clew compress session.jsonl
+  clew compress session.jsonl --to 10k --output short.json
+  clew compress session.jsonl --preview
+  clew compress session.jsonl --report report.html
+  clew compress session.jsonl --engine lcm --window 50k --report map.html
+  cat request.json | clew compress - --output - > shorter.json
+"""
+MIN_TARGET = 500
+MIN_WINDOW = 2_000
+MAX_REPAIRS = 3
+PART_STYLES: Mapping[str, BarStyle] = {
+    "system": BarStyle("blue", "S"),
+    "tools": BarStyle("cyan", "t"),
+    "head": BarStyle("green", "H"),
+    "folded": BarStyle("magenta", "-", "▒"),
+    "handoff": BarStyle("red", "#"),
+    "map": BarStyle("red", "#"),
+    "kept": BarStyle("green", "K"),
+    "tail": BarStyle("green", "T"),
+    "removed": BarStyle("red", "x"),
+}
+REGION_TEXTS: Mapping[CompactionRegion, str] = {
+    CompactionRegion.HEAD: "how it began",
+    CompactionRegion.HANDOFF: "the earlier handoff, taken into the new one",
+    CompactionRegion.FOLDED: "in the handoff",
+    CompactionRegion.KEPT: "the newest request or reply, word for word",
+    CompactionRegion.TAIL: "the newest messages",
+    CompactionRegion.REMOVED: "what no provider would take, such as a result without a call",
+}
+Bar: TypeAlias = tuple[str, int, Sequence[RequestPart]]
+"""A name, a sum of tokens, and its parts."""
+MAX_SECTION_LINES = 2
+MAX_TASK_LINES = 4
+MAX_LARGEST = 5
+MIN_WIDTH_FOR_TEXTS = 60
+_WIDEST_KEY = 20
+"""Of an entry in the key to the bars."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompressOptions:
+    """What the command line asks for."""
+
+    file: str
+    to: int | None
+    window: int | None
+    engine: str | None
+    focus: str | None
+    model: str | None
+    preview: bool
+    handoff: bool
+    report: str | None
+    unredacted: bool
+    output: str | None
+    as_json: bool
+
+
+@command(EXAMPLES, exclusive=("to", "window"))
+@file_argument
+@tokens_option("--to", "the size of the result: 10000 or 10k", MIN_TARGET)
+@tokens_option("--window", "the window to fold for: 200000 or 200k", MIN_WINDOW)
+@option("--engine", "NAME", "the engine: compressor (the default), lcm, or a plugin")
+@option("--focus", "TOPIC", "the topic to keep in most detail")
+@model_option
+@click.option("--preview", is_flag=True, help="show what would be folded, and write nothing")
+@json_option
+@click.option("--handoff", is_flag=True, help="print the text of the handoff alone")
+@option("--report", "OUT.html", "write a page that shows what became of every message", complete_files)
+@click.option("--unredacted", is_flag=True, help="leave passwords, keys and tokens on that page")
+@option("--output", "FILE", "write the short conversation here; - is standard output", complete_files)
+@set_option
+def compress_command(console: Console, flags: Sequence[str], **given: Any) -> int:
+    options = CompressOptions(**given)
+    _check_options(options)
+    loaded = load_config(console.environ, flags)
+    console.notes(loaded.notices)
+    job = _read_job(options, loaded, console)
+    preview, job = _preview_and_window(job, options.window, console)
+    if options.preview:
+        shown = preview if job.engine is None else _preview(job, job.engine)
+        return console.show(preview_json(shown), options.as_json, lambda: print_preview(job, shown, console))
+    result = _compress(job, options.focus, loaded.settings, console)
+    _write_results(options, job, preview, result, console)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompressJob:
+    """A conversation that was read, and how it is to be compacted."""
+
+    source: str
+    transcript: Transcript
+    conversation: ParsedConversation
+    """The same with every message valid by itself, none more and none less: each has its number in the history."""
+    repairs: tuple[Repair, ...]
+    """What is repaired in it: messages before it is folded, calls and results by the engine."""
+    model: str | None
+    settings: CompressionSettings
+    window: int
+    """Of the model, or as asked for."""
+    target: int | None
+    engine: EngineFactory | None
+    """Another one than the compressor."""
+
+    @property
+    def context_length(self) -> int | None:
+        """What the library is given: either this or a target."""
+        return self.window if self.target is None else None
+
+    @property
+    def origin(self) -> str:
+        """Which program wrote the file, or the dialect of its messages."""
+        return format_name(self.transcript.kind, self.transcript.dialect)
+
+
+# -- in ----------------------------------------------------------------------------------------------------------------
+
+
+def _read_job(options: CompressOptions, loaded: LoadedConfig, console: Console) -> CompressJob:
+    # Late, because reading and counting take longer to import than `clew compress --help` should.
+    from clew.importers import read_transcript
+    from clew.messages import repair
+
+    source = "standard input" if options.file == "-" else options.file
+    with console.phase(f"reading {source}"):
+        transcript = read_transcript(options.file)
+        repaired = repair(transcript.messages, open_end=True)
+    console.notes(transcript.notices)
+    model = options.model or transcript.model or loaded.settings.model.name
+    return CompressJob(
+        source=source,
+        transcript=transcript,
+        conversation=replace(transcript.conversation, messages=_valid_messages(transcript.messages, repaired)),
+        repairs=repaired.repairs,
+        model=model,
+        settings=loaded.settings.compression,
+        window=options.window or find_window(model, loaded, console.environ).tokens,
+        target=options.to,
+        engine=_engine(options.engine, loaded.settings, console),
+    )
+
+
+def _valid_messages(messages: Sequence[Message], repaired: Repaired) -> tuple[Message, ...]:
+    """The messages, each repaired where it was broken. Results without a call stay, and no stub is put in."""
+    valid = list(messages)
+    for index, message in zip(reversed(repaired.indexes), reversed(repaired.messages), strict=True):
+        valid[index] = message  # from the end: of a call and its stub, the call comes last
+    return tuple(valid)
+
+
+def _engine(name: str | None, settings: Settings, console: Console) -> EngineFactory | None:
+    from clew.app import DEFAULT_ENGINE, named_engine
+
+    return None if name in (None, DEFAULT_ENGINE) else named_engine(name, settings, console.environ)
+
+
+def _preview_and_window(job: CompressJob, asked: int | None, console: Console) -> tuple[CompactionPreview, CompressJob]:
+    """What would be done; and the job with the window that a conversation of its size fills up to the threshold."""
+    with console.phase(f"weighing {len(job.conversation.messages):,} messages"):
+        preview = _preview(job)
+        size, output = preview.tokens_before, job.conversation.max_output or 0
+        full = max(MIN_WINDOW, math.ceil(size / job.settings.threshold), size + output)
+        if asked is not None or job.target is not None or full >= job.window:
+            return preview, job
+        smaller = replace(job, window=full)
+        return _preview(smaller), smaller
+
+
+def _preview(job: CompressJob, engine: EngineFactory | None = None) -> CompactionPreview:
+    from clew.library import preview
+
+    return preview(
+        job.conversation,
+        context_length=job.context_length,
+        target_tokens=job.target,
+        model=job.model,
+        settings=job.settings,
+        engine=engine,
+    )
+
+
+# -- what is done ------------------------------------------------------------------------------------------------------
+
+
+def _compress(job: CompressJob, focus: str | None, settings: Settings, console: Console) -> Compressed:
+    from clew.app import configured_summary_model
+    from clew.library import compress
+
+    with console.phase(f"folding {len(job.conversation.messages):,} messages"):
+        result = compress(
+            job.conversation,
+            context_length=job.context_length,
+            target_tokens=job.target,
+            focus_topic=(focus or "").strip() or None,
+            model=job.model,
+            settings=job.settings,
+            summarizer=configured_summary_model(settings, console.environ),
+            engine=job.engine,
+        )
+    # A conversation that was not changed is written exactly as it was read, broken or not.
+    if not result.changed:
+        read = job.transcript.conversation
+        return replace(result, messages=read.write_list(), request=read.write() if read.is_request else None)
+    return replace(result, warnings=(*result.warnings, *_repair_warnings(job)))
+
+
+def _repair_warnings(job: CompressJob) -> list[str]:
+    """The repairs made before the engine reads the messages; the engine reports its own."""
+    from clew.messages import repair
+
+    by_engine = repair(job.conversation.messages, open_end=True).repairs
+    own = _repair_texts([each for each in job.repairs if each not in by_engine])
+    more = f"; and {len(own) - MAX_REPAIRS:,} more" if len(own) > MAX_REPAIRS else ""
+    return [f"Repaired before folding: {'; '.join(own[:MAX_REPAIRS])}{more}."] if own else []
+
+
+def _repair_texts(repairs: Sequence[Repair]) -> list[str]:
+    return [f"message {each.index}: {each.problem}: {each.remedy}" for each in repairs]
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+
+
+def _write_results(
+    options: CompressOptions, job: CompressJob, preview: CompactionPreview, result: Compressed, console: Console
+) -> None:
+    """Files first, so that what the screen says of them is true."""
+    report = build_report(job.source, job.origin, job.model, preview, result, is_previewed=job.engine is None)
+    text = _as_text(result.messages if result.request is None else result.request, job.transcript.kind)
+    if options.output not in (None, "-"):
+        _write(options.output, text)
+    if options.report:
+        with console.phase("drawing the page"):
+            shown = report if options.unredacted else redacted_report(report)
+            _write(options.report, report_page(shown, is_redacted=not options.unredacted))
+    if options.as_json:
+        console.print_json(report_json(report, job.transcript.kind, _repair_texts(job.repairs)))
+    elif options.handoff or options.output == "-":
+        console.notes([one_line_report(report), *result.warnings])
+        console.out.write(text if not options.handoff else f"{result.summary}\n" if result.summary else "")
+    else:
+        print_report(report, console, [name for name in (options.output, options.report) if name])
+
+
+def _as_text(wire: Any, kind: str) -> str:
+    """The conversation as a file of the kind it was read from."""
+    if kind == "jsonl" and isinstance(wire, list):
+        return "".join(f"{json_text(message)}\n" for message in wire)
+    return f"{json_text(wire, indent=1)}\n"
+
+
+def _write(name: str, text: str) -> None:
+    with private_file(name) as out:
+        out.write(text)
+
+
+# -- use ---------------------------------------------------------------------------------------------------------------
+
+
+def _check_options(options: CompressOptions) -> None:
+    """Refuse what contradicts itself, before any work is done."""
+    files = [name for name in (options.output, options.report) if name not in (None, "-")]
+    if options.report == "-":
+        raise InvalidArgument(
+            "--report - is not possible: a page goes to a file", remedy="name one, such as report.html"
+        )
+    if options.unredacted and not options.report:
+        raise InvalidArgument("--unredacted is about the page", remedy="add --report OUT.html, or leave it out")
+    if options.preview and (options.output or options.report):
+        raise InvalidArgument("--preview writes nothing", remedy="leave out --output and --report, or --preview")
+    to_stdout = {"--json": options.as_json, "--handoff": options.handoff, "--output -": options.output == "-"}
+    printed = [name for name, is_given in to_stdout.items() if is_given]
+    if len(printed) > 1:
+        raise InvalidArgument(f"{' and '.join(printed)} both print to standard output", remedy="give one of them")
+    if options.preview and options.handoff:
+        raise InvalidArgument("--preview writes no handoff", remedy="leave out --handoff or --preview")
+    if options.engine not in (None, "compressor") and options.to is not None:
+        raise InvalidArgument(
+            "--to is for the compressor", remedy=f"with --engine {options.engine} give --window TOKENS"
+        )
+    for name in files:
+        _check_target(Path(name), options.file)
+    if len(files) == 2 and Path(files[0]).absolute() == Path(files[1]).absolute():
+        raise InvalidArgument(f"--output and --report both name {files[0]}", remedy="give each a file of its own")
+
+
+def _check_target(path: Path, source: str) -> None:
+    if path.is_dir():
+        raise InvalidArgument(f"{path} is a folder", remedy="name a file in it")
+    if not path.parent.is_dir():
+        raise InvalidArgument(f"{path}: there is no folder {path.parent}", remedy="make it first, or name another file")
+    if source != "-" and path.exists() and Path(source).exists() and path.samefile(source):
+        raise InvalidArgument(f"{path} is the conversation itself, and would be lost", remedy="name another file")
+
+
+def print_report(report: CompactionReport, console: Console, written: Sequence[str]) -> None:
+    """What was done; `written` are the files that hold it."""
+    facts = (plural(len(report.outcomes), "message"), report.origin, report.model or "no model named")
+    blocks = [title_lines(report.source, facts, console), _bars(report, console)]
+    if report.result.changed:
+        replaced_by = "map" if report.has_map else "handoff"
+        table = region_table(report.groups, report.handoff_tokens, console, replaced_by, report.removes_by_choice)
+        blocks.append(chain(styled_lines("where the messages are", console, "bold"), table))
+        blocks.append(_map(report, console) if report.has_map else _handoff(report, console))
+    blocks.append(_remarks(report, console, written))
+    print_blocks(blocks, console)
+
+
+def print_preview(job: CompressJob, preview: CompactionPreview, console: Console) -> None:
+    """What would be done."""
+    outcomes, replaced_by = previewed_outcomes(preview), "handoff" if job.engine is None else "map"
+    facts = (plural(len(outcomes), "message"), job.origin, job.model or "no model named")
+    table = region_table(group_by_region(outcomes), preview.summary_tokens, console, replaced_by)
+    blocks = [
+        title_lines(job.source, facts, console),
+        _bar_lines(_previewed_bars(preview, outcomes, job.model, replaced_by), console),
+        chain(styled_lines("what would become of the messages", console, "bold"), table),
+    ]
+    if preview.would_fold:
+        blocks.append(_largest(outcomes, console))
+    text = "Nothing was done: this is a preview." if preview.would_fold else "There is nothing to fold."
+    print_blocks([*blocks, hint_lines(text, console)], console)
+
+
+def one_line_report(report: CompactionReport) -> str:
+    """The report for those who sent the result elsewhere."""
+    result = report.result
+    messages = plural(len(report.outcomes), "message")
+    if not result.changed:
+        return f"nothing was changed: {result.tokens_before:,} tokens, {messages}"
+    counts = Counter(outcome.fate for outcome in report.outcomes)
+    folded_into = f"a map of {plural(len(report.shown_nodes), 'part')}" if report.has_map else "one handoff"
+    if counts[Fate.SUMMARISED]:
+        what = f"{counts[Fate.SUMMARISED]:,} of {messages} folded into {folded_into}"
+    else:
+        what = f"of {messages} {counts[Fate.REMOVED]:,} removed, {counts[Fate.PRUNED]:,} shortened, none summarised"
+    return f"{result.tokens_before:,} -> {result.tokens_after:,} tokens, {report.saved} less; {what}"
+
+
+def report_json(report: CompactionReport, kind: str, repairs: Sequence[str]) -> dict[str, Any]:
+    """The result and what became of each message."""
+    result = report.result
+    return {
+        "source": report.source,
+        "kind": kind,
+        "dialect": result.conversation.dialect,
+        "model": report.model,
+        **json_fields(result, "changed", "tokens_before", "tokens_after"),
+        "messages": result.messages,
+        **json_fields(result, "system", "summary"),
+        "handoff": None if report.has_map or result.handoff is None else result.handoff.as_json(),
+        **json_fields(result.compaction, "written_by", "template"),
+        "map": nodes_json(report.shown_nodes, report.nodes.values()) if report.has_map else None,
+        "fates": [str(outcome.fate) for outcome in report.outcomes],
+        "warnings": list(result.warnings),
+        "unverified": list(result.compaction.unverified),
+        "repairs": list(repairs),
+    }
+
+
+def preview_json(preview: CompactionPreview) -> dict[str, Any]:
+    return {
+        "changed": preview.would_fold,
+        "tokens_before": preview.tokens_before,
+        "tokens_after_at_most": preview.tokens_after,
+        "summary_tokens_at_most": preview.summary_tokens,
+        "ranges": [
+            {
+                "place": str(group.region),
+                "first": min(group.numbers, default=None),
+                "last": max(group.numbers, default=None),
+                "messages": len(group.outcomes),
+                "shortened": group.shortened,
+                "tokens": group.tokens,
+                "tokens_after": group.tokens_after,
+            }
+            for group in group_by_region(previewed_outcomes(preview))
+        ],
+        "places": [str(region) for region in preview.regions],
+    }
+
+
+# -- bars --------------------------------------------------------------------------------------------------------------
+
+
+def _bars(report: CompactionReport, console: Console) -> Iterator[str]:
+    result = report.result
+    if not result.changed:
+        yield from _bar_lines([("now", result.tokens_before, report.parts_before)], console)
+        yield ""
+        yield console.style("Nothing was changed.", "bold") + " " + " ".join(result.warnings)
+        return
+    before = ("before", result.tokens_before, report.parts_before)
+    yield from _bar_lines([before, ("after", result.tokens_after, report.parts_after)], console, f"{report.saved} less")
+
+
+def _previewed_bars(
+    preview: CompactionPreview, outcomes: Sequence[MessageOutcome], model: str | None, replaced_by: str
+) -> list[Bar]:
+    earlier = merged_handoff_tokens(preview.source, model)
+    tools = preview.tokens_before - earlier - sum(preview.sizes)
+    rows: list[Bar] = [
+        ("before", preview.tokens_before, request_parts(outcomes, tools, ("handoff", earlier), preview.sizes))
+    ]
+    if preview.would_fold:
+        parts = request_parts(outcomes, tools, (replaced_by, preview.summary_tokens), preview.sizes_after)
+        rows.append(("at most", preview.tokens_after, parts))
+    return rows
+
+
+def _bar_lines(rows: Sequence[Bar], console: Console, remark: str = "") -> Iterator[str]:
+    """Bars under each other, on one scale, and the key to their parts; the remark is in the free end of the last."""
+    names = max(len(name) for name, _, _ in rows)
+    figures = max(len(f"{tokens:,}") for _, tokens, _ in rows)
+    cells = page_width(console) - names - figures - 4
+    whole = max(1, *(tokens for _, tokens, _ in rows))
+    for name, tokens, parts in rows:
+        drawn, left = stacked_bar([(PART_STYLES[part.name], part.tokens) for part in parts], whole, cells, console)
+        free = free_cells(left, console)
+        if remark and name == rows[-1][0] and left > len(remark) + 2:
+            free = free[: -len(remark) - 1] + " " + remark
+        figure = console.style(f"{tokens:>{figures},}", "bold")
+        yield f"{name:<{names}}  {figure}  {drawn}{console.style(free, 'dim')}"
+    yield from _bar_key(rows[0][2], rows[-1][2], names + figures + 4, console)
+
+
+def _bar_key(
+    before: Sequence[RequestPart], after: Sequence[RequestPart], indent: int, console: Console
+) -> Iterator[str]:
+    """Each part with its size after, or before where it is gone."""
+    sizes = {part.name: part.tokens for part in before} | {part.name: part.tokens for part in after}
+    if indent > page_width(console) - _WIDEST_KEY:
+        indent = 0
+    line, used = " " * indent, indent
+    for name in PART_STYLES:
+        if name not in sizes:
+            continue
+        text = f"{name} {sizes[name]:,}"
+        if used + len(text) + 4 > page_width(console) and used > indent:
+            yield line.rstrip()
+            line, used = " " * indent, indent
+        line += f"{bar_cells(PART_STYLES[name], 1, console)} {text}  "
+        used += len(text) + 4
+    yield line.rstrip()
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+def region_table(
+    groups: Sequence[RegionGroup],
+    handoff: int,
+    console: Console,
+    replaced_by: str = "handoff",
+    removes_by_choice: bool = False,
+) -> Iterator[str]:
+    """What becomes of each region; the first folded one shows the tokens of the handoff that takes its place.
+
+    `removes_by_choice` says that the engine chose the removed messages; otherwise no provider would take them.
+    """
+    region_texts = {**REGION_TEXTS, CompactionRegion.FOLDED: f"in the {replaced_by}"}
+    if removes_by_choice:
+        region_texts[CompactionRegion.REMOVED] = "removed by the engine"
+    first_folded = next((group for group in groups if group.region is CompactionRegion.FOLDED), None)
+    rows = []
+    for group in groups:
+        words = region_texts[group.region]
+        if group.has_prompt:
+            words = f"the system prompt, and {words}" if group.numbers else "the system prompt"
+        text = words + (f", {group.shortened:,} shortened" if group.shortened else "")
+        after = handoff if group is first_folded else group.tokens_after if group.shortened else 0
+        size = f"{group.tokens:,}"
+        if after and after != group.tokens:
+            size += f"{console.sign(' → ', ' -> ')}{after:,}"
+        count = f"{len(group.numbers) or len(group.outcomes):,}"
+        rows.append((message_range(group.numbers), count, str(group.region), size, text))
+    aligns = "<><><"
+    columns: list[tuple[str, ...]] = [("messages", "", "", "tokens", ""), *rows]
+    if console.width < MIN_WIDTH_FOR_TEXTS:
+        # Where they are, what becomes of them and their size; the words say the same again.
+        aligns, columns = "<<>", [(row[0], row[2], row[3]) for row in columns]
+    head, *lines = headed_table(columns, aligns, console)
+    yield head
+    for group, line in zip(groups, lines, strict=True):
+        yield console.style(line, PART_STYLES[str(group.region)].color)
+
+
+def _largest(outcomes: Sequence[MessageOutcome], console: Console) -> Iterator[str]:
+    folded = [outcome for outcome in outcomes if outcome.region is CompactionRegion.FOLDED]
+    rows = [
+        (
+            f"m{outcome.number}",
+            outcome.role,
+            clip(printable(outcome.tool), 20),
+            f"{outcome.tokens:,}",
+            printable_line(shown_text(outcome.message)[:400]),
+        )
+        for outcome in sorted(folded, key=lambda outcome: -outcome.tokens)[:MAX_LARGEST]
+    ]
+    yield from styled_lines("the largest that would be folded", console, "bold")
+    yield from table_lines(rows, "<<<><", page_width(console))
+
+
+# -- the handoff -------------------------------------------------------------------------------------------------------
+
+
+def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
+    compaction, handoff = report.result.compaction, report.result.handoff
+    if handoff is None:
+        yield f"{console.style('no handoff', 'bold')}  {console.style('no message was summarised', 'dim')}"
+        return
+    facts = f"{report.handoff_tokens:,} tokens, written by {writer_name(compaction.written_by)}"
+    yield f"{console.style('the handoff', 'bold')}  {console.style(clip(facts, console.width - 17), 'dim')}"
+    for heading, entries in handoff.ordered_sections():
+        lines = sum(1 + len(entry.lines) for entry in entries)
+        shown = list(_shown_lines(heading, entries, page_width(console) - 2, console))
+        count = f"  {lines:,} lines" if lines > len(entries[:MAX_SECTION_LINES]) else ""
+        if len(heading) + len(count) > page_width(console):
+            count = ""
+        if heading:
+            yield console.style(printable_line(heading), "cyan") + console.style(count, "dim")
+        yield from (f"{MARGIN}{line}" for line in shown)
+
+
+def _shown_lines(heading: str, entries: Sequence[Entry], room: int, console: Console) -> Iterator[str]:
+    """The task as far as a few lines reach; of completed actions the newest entries; of other entries the first."""
+    if heading == ACTIVE_TASK:
+        yield from _task_lines(entries, room)
+        return
+    newest = len(entries) - MAX_SECTION_LINES if heading == COMPLETED else 0
+    for number, entry in list(enumerate(entries, 1))[max(0, newest) :][:MAX_SECTION_LINES]:
+        opening = f"{number}. " if list_style(heading) == "numbers" else ""
+        yield _entry_line(entry, opening, room, console)
+
+
+def _task_lines(entries: Sequence[Entry], room: int) -> Iterator[str]:
+    wrapped = wrap_all([printable_line(entry.render()) for entry in entries], room - 2)
+    yield from wrapped[: MAX_TASK_LINES - 1]
+    if len(wrapped) >= MAX_TASK_LINES:
+        yield wrapped[MAX_TASK_LINES - 1] + (" …" if len(wrapped) > MAX_TASK_LINES else "")
+
+
+def _entry_line(entry: Entry, opening: str, room: int, console: Console) -> str:
+    """An entry on one line; its text is cut, and its source is not."""
+    line = read_line(entry)
+    source = "".join(span.text for span in line.source)
+    text = opening + printable_line(entry.text)
+    if not source or len(source) > room // 2:
+        return clip(text, room)
+    return f"{clip(text, room - len(source) - 1)} {console.style(source, 'magenta')}"
+
+
+def _map(report: CompactionReport, console: Console) -> Iterator[str]:
+    shown = report.shown_nodes
+    facts = f"{plural(len(shown), 'part')}, {report.handoff_tokens:,} tokens"
+    yield f"{console.style('the map', 'bold')}  {console.style(clip(facts, console.width - 13), 'dim')}"
+    yield from tree_lines(shown, report.nodes, page_width(console), console, levels=2)
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+def _remarks(report: CompactionReport, console: Console, written: Sequence[str]) -> Iterator[str]:
+    result = report.result
+    if result.changed:
+        yield from warning_lines(result.warnings, console)
+    if report.cost and result.changed:
+        before, after = map(format_dollars, (report.cost.before, report.cost.after))
+        text = f"{before} {console.sign('→', '->')} {after} for the prompt of a request, uncached"
+        yield f"{pad('cost', 8)} {clip(text, console.width - 13)}"
+    for name in written:
+        yield f"{pad('written', 8)} {printable(name)}"
+    if not written:
+        yield from hint_lines("keep the result: --output FILE    see all of it: --report FILE.html", console)

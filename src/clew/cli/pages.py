@@ -1,0 +1,313 @@
+"""Figures for people, and tables, bars and blocks of lines, as every page of the terminal draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from clew.cli.console import Console
+from clew.cli.text import clip, display_width, pad, printable, wrap
+
+_MICROS = 1_000_000
+NO_PRICE = "no price"
+"""What is said wherever a price is not known; it is never taken for zero."""
+MARGIN = "  "
+MIN_NAME_WIDTH = 10
+GOOD_NAME_WIDTH = 16
+"""Columns that matter less go before a name has less than this."""
+MIN_LAST_WIDTH = 8
+MIN_FACT_WIDTH = 24
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def short_count(tokens: int) -> str:
+    """A number of tokens in at most five characters or so: 812, 9,120, 68.1K, 1.24M."""
+    if tokens < 10_000:
+        return f"{tokens:,}"
+    if tokens < 999_500:
+        return f"{tokens / 1_000:.1f}K" if tokens < 99_950 else f"{tokens / 1_000:.0f}K"
+    return f"{tokens / 1_000_000:.2f}M" if tokens < 999_500_000 else f"{tokens / 1_000_000_000:.2f}G"
+
+
+def writer_name(written_by: str | None) -> str:
+    """Who wrote a handoff."""
+    from clew.handoff import BUILTIN  # late: most pages name no writer
+
+    if not written_by:
+        return "the engine"
+    return "the built-in summariser" if written_by == BUILTIN else printable(written_by)
+
+
+def percent(part: int, whole: int) -> str:
+    """A share; a dash where there is nothing to have a share of."""
+    if not whole:
+        return "-"
+    share = 100 * part / whole
+    return "<1%" if 0 < share < 1 else f"{share:,.0f}%"
+
+
+def message_range(numbers: list[int]) -> str:
+    """`m2-m142`, `m7` for one message, a dash for none."""
+    if not numbers:
+        return "-"
+    return f"m{numbers[0]}" if numbers[0] == numbers[-1] else f"m{numbers[0]}-m{numbers[-1]}"
+
+
+# -- money -------------------------------------------------------------------------------------------------------------
+
+
+def format_dollars(amount: float) -> str:
+    """Money, with four digits behind the point where it is less than a dollar; nothing is $0.00."""
+    if not amount or amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
+
+
+def format_saving(micros: int) -> str:
+    """What was saved, rounded down; with a minus, and rounded away from nothing, where it cost more."""
+    shown = micros // 10_000 * 10_000 if abs(micros) >= _MICROS else micros // 100 * 100
+    return f"{'-' if shown < 0 else ''}{format_dollars(abs(shown) / _MICROS)}"
+
+
+def format_cost(micros: int, calls: int, unknown: int) -> str:
+    """What calls cost. No calls and free ones cost $0.00; `unknown` of them have no known price, which is said."""
+    if calls and unknown == calls:
+        return NO_PRICE
+    known = format_dollars(micros / _MICROS)
+    return f"{known} + {NO_PRICE}" if unknown else known
+
+
+def cost_usd(micros: int, calls: int, unknown: int) -> float | None:
+    """The same for programs: of the calls whose price is known; None where there are calls and none has a price."""
+    return None if calls and unknown == calls else micros / _MICROS
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+def format_time(at: datetime) -> str:
+    """In the zone of this machine."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def iso_time(at: datetime | None) -> str | None:
+    """For JSON, in UTC."""
+    return None if at is None else at.astimezone(UTC).isoformat()
+
+
+def json_fields(value: Any, *names: str) -> dict[str, Any]:
+    """Attributes of a value by their names, for JSON: times in UTC, tuples as lists."""
+    found = {name: getattr(value, name) for name in names}
+    return {
+        name: iso_time(each) if isinstance(each, datetime) else list(each) if isinstance(each, tuple) else each
+        for name, each in found.items()
+    }
+
+
+def format_day(day: int) -> str:
+    """A day that is counted from 1970, as the store groups by it (in UTC)."""
+    return (date(1970, 1, 1) + timedelta(days=day)).isoformat()
+
+
+def describe_period(first: datetime | None, last: datetime | None) -> str:
+    """`since ... until ...`; empty where no time is named."""
+    words = [f"since {format_time(first)}"] if first else []
+    return " ".join([*words, f"until {format_time(last)}"] if last else words)
+
+
+@dataclass(frozen=True, slots=True)
+class BarStyle:
+    """How a part of a bar is drawn: in a colour, or by a letter where there are none."""
+
+    color: str
+    letter: str
+    block: str = "█"
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+def page_width(console: Console) -> int:
+    """The columns between the margins."""
+    return console.width - 2 * len(MARGIN)
+
+
+def print_lines(lines: Iterable[str], console: Console) -> None:
+    """Lines behind the margin."""
+    for line in lines:
+        console.print((MARGIN + line).rstrip())
+
+
+def print_blocks(blocks: Iterable[Iterable[str]], console: Console) -> None:
+    """Blocks of lines behind the margin, with a blank line between them."""
+    for number, block in enumerate(blocks):
+        if number:
+            console.print()
+        print_lines(block, console)
+
+
+def fact_lines(facts: Iterable[tuple[str, str]], console: Console, names: int = 10, gap: int = 2) -> Iterator[str]:
+    """Facts with their names before them; a long one is continued below its beginning."""
+    if page_width(console) - names - gap < MIN_FACT_WIDTH:
+        yield from _stacked_facts(facts, console)
+        return
+    for name, fact in facts:
+        first, *more = wrap(fact, page_width(console) - names - gap) or [""]
+        yield f"{console.style(name.ljust(names), 'dim')}{' ' * gap}{first}"
+        yield from (f"{'':{names + gap}}{line}" for line in more)
+
+
+def _stacked_facts(facts: Iterable[tuple[str, str]], console: Console) -> Iterator[str]:
+    """Facts below their names, for a screen that has no room for both on a line."""
+    for name, fact in facts:
+        if name:
+            yield console.style(name, "dim")
+        yield from (f"{MARGIN}{line}" for line in wrap(fact, page_width(console) - len(MARGIN)))
+
+
+def warning_lines(warnings: Iterable[str], console: Console) -> Iterator[str]:
+    """Each warning behind an exclamation mark."""
+    for warning in warnings:
+        for number, line in enumerate(wrap(warning, console.width - 6)):
+            yield console.style(f"{' ' if number else '!'} {line}", "yellow")
+
+
+def hint_lines(text: str, console: Console) -> Iterator[str]:
+    """What could be done next, dim."""
+    return styled_lines(text, console, "dim")
+
+
+def styled_lines(text: str, console: Console, *styles: str) -> Iterator[str]:
+    """A sentence on as many lines as it takes, in a style."""
+    return (console.style(line, *styles) for line in wrap(text, page_width(console)))
+
+
+def title_lines(title: str, facts: Iterable[str], console: Console) -> Iterator[str]:
+    """The title of a page on one line, and facts about what it shows."""
+    yield console.style(clip(printable(title), page_width(console)), "bold")
+    yield from styled_lines(console.sign(" · ", " - ").join(facts), console, "dim")
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def table_lines(rows: Sequence[Sequence[str]], aligns: Sequence[str], width: int, gap: int = 2) -> list[str]:
+    """Rows as lines: each column as wide as its widest cell, the last one cut to what is left.
+
+    Where that leaves the last one no room, columns between the first and the last are left out: texts before figures.
+    """
+    if not rows:
+        return []
+    widths = [max(display_width(row[index]) for row in rows) for index in range(len(aligns))]
+    kept = _columns_that_fit(widths, aligns, width, gap)
+    room = width - gap * (len(kept) - 1)
+    fitted = [widths[at] for at in kept]
+    fitted[-1] = max(1, min(fitted[-1], room - sum(fitted[:-1])))
+    while sum(fitted) > room and max(fitted) > 1:
+        fitted[fitted.index(max(fitted))] -= 1
+    return [_row_line([row[at] for at in kept], [aligns[at] for at in kept], fitted, gap).rstrip() for row in rows]
+
+
+def _columns_that_fit(widths: Sequence[int], aligns: Sequence[str], width: int, gap: int) -> list[int]:
+    kept = list(range(len(widths)))
+    between = kept[-2:0:-1]
+    for column in sorted(between, key=lambda at: aligns[at] == ">"):
+        least = sum(widths[at] for at in kept[:-1]) + min(widths[-1], MIN_LAST_WIDTH)
+        if least + gap * (len(kept) - 1) <= width:
+            break
+        kept.remove(column)
+    return kept
+
+
+def fit_columns(names: Sequence[str], figures: Sequence[tuple[str, ...]], room: int) -> list[tuple[str, ...]]:
+    """Rows of a name and figures for a width, headings first: less important columns go, then names are cut."""
+    kept = list(range(len(figures[0])))
+    for least in ("output", "cached", "calls", "of it auxiliary", "prompt", "folds", "tokens", "saved", None):
+        taken = sum(max(display_width(row[at]) for row in figures) + 2 for at in kept)
+        if least is None or room - taken >= min(GOOD_NAME_WIDTH, max(display_width(name) for name in names)):
+            break
+        kept = [at for at in kept if figures[0][at] != least]
+    width = max(MIN_NAME_WIDTH, room - taken)
+    return [(clip(name, width), *(row[at] for at in kept)) for name, row in zip(names, figures, strict=True)]
+
+
+def name_and_figures(columns: int) -> str:
+    """Alignments of a table of names with figures behind them."""
+    return "<" + ">" * (columns - 1)
+
+
+def headed_table(
+    rows: Sequence[Sequence[str]], aligns: Sequence[str], console: Console, width: int = 0, *styles: str
+) -> list[str]:
+    """A table whose first row is its heading, dim unless other styles are given; without a width as wide as a page."""
+    head, *lines = table_lines(rows, aligns, width or page_width(console))
+    return [console.style(head, *(styles or ("dim",))), *lines]
+
+
+def _row_line(row: Sequence[str], aligns: Sequence[str], widths: Sequence[int], gap: int) -> str:
+    cells = (pad(clip(cell, width), width, align) for cell, width, align in zip(row, widths, aligns, strict=True))
+    return (" " * gap).join(cells)
+
+
+# -- bars --------------------------------------------------------------------------------------------------------------
+
+
+def bar_widths(parts: Sequence[float], cells: int) -> list[int]:
+    """Cells of a bar for each part of 1.0: they add up to the whole, and what is there at all gets one if it can."""
+    wanted = [part * cells for part in parts]
+    given = [max(1, int(want)) if want > 0 else 0 for want in wanted]
+    total = min(cells, max(round(sum(wanted)), sum(1 for want in wanted if want > 0)))
+    while sum(given) > total:
+        given[max(range(len(given)), key=lambda index: (given[index] > 1, given[index] - wanted[index]))] -= 1
+    while sum(given) < total:
+        given[max(range(len(given)), key=lambda index: wanted[index] - given[index])] += 1
+    return given
+
+
+def bar_cells(style: BarStyle, width: int, console: Console) -> str:
+    """So many cells of one part."""
+    return console.style(style.block * width, style.color) if console.colors else style.letter * width
+
+
+def free_cells(width: int, console: Console) -> str:
+    """So many empty cells, not coloured."""
+    return console.sign("░", ".") * width
+
+
+def stacked_bar(parts: Sequence[tuple[BarStyle, int]], whole: int, cells: int, console: Console) -> tuple[str, int]:
+    """The parts of a bar of so many cells, and how many cells are left free."""
+    widths = bar_widths([size / whole if whole else 0.0 for _, size in parts], cells)
+    drawn = "".join(bar_cells(style, width, console) for (style, _), width in zip(parts, widths, strict=True))
+    return drawn, cells - sum(widths)
+
+
+def window_bar(
+    parts: Sequence[tuple[BarStyle, int]], tokens: int, window: int, threshold: int | None, console: Console
+) -> Iterator[str]:
+    """What fills a window, and below it where compaction begins, or where the window ends if it is too small."""
+    cells = page_width(console)
+    whole = max(window, tokens)
+    drawn, free = stacked_bar(parts, whole, cells, console)
+    yield drawn + console.style(free_cells(free, console), "dim")
+    if tokens > window:
+        yield console.style(marker_line(window / whole, "the window ends here", cells, console), "red")
+    elif threshold is not None:
+        text = f"compaction begins at {threshold:,}"
+        yield console.style(marker_line(threshold / whole, text, cells, console), "dim")
+
+
+def marker_line(position: float, text: str, cells: int, console: Console) -> str:
+    """An arrow at a position (0 to 1) under a bar of so many cells, with its text on the side that has room for it."""
+    at = min(cells - 1, int(position * cells))
+    arrow = console.sign("▲", "^")
+    if at + len(text) + 2 <= cells:
+        return " " * at + f"{arrow} {text}"
+    if len(text) + 2 > cells:
+        return " " * at + arrow
+    return f"{text} {arrow}".rjust(at + 1)

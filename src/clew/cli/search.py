@@ -1,0 +1,400 @@
+"""`clew search QUERY` and `clew open SESSION m12`: words in all that was ever said, and messages word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew.cli.console import Console
+from clew.cli.options import (
+    OneOf,
+    command,
+    complete_sessions,
+    one_or_more,
+    option,
+    period_options,
+    refuse,
+    session_argument,
+    store_options,
+)
+from clew.cli.pages import MARGIN, describe_period, format_time, json_fields, plural
+from clew.cli.store_access import all_session_ids, configured_store, find_session, run_with_store, short_ids
+from clew.cli.text import clip, display_width, fitting_chars, printable, wrap
+from clew.errors import InvalidArgument
+from clew.store import SearchHit, SearchScope, Snippet
+from clew.turn import (
+    FoundMessage,
+    FoundPage,
+    OpenedMessage,
+    OpenedPage,
+    found_label,
+    open_messages,
+    opened_label,
+    position_of,
+    reading_on,
+    search_history,
+)
+
+if TYPE_CHECKING:
+    from clew.store import Store
+    from clew.turn import FoundPage, OpenedPage
+
+SEARCH_HELP = """\
+Any of the words counts; what has more of them, or has them as a phrase, comes first. Every
+query is allowed, in any language: there is no syntax. A message that was compacted
+ten times is found once, and a call and its result are one hit. `clew open` reads on.
+
+examples:
+  clew search "retry backoff"
+  clew search connection refused --tool terminal --since 7d
+  clew search 构建失败 --role user
+  clew search rota --conversation 4f1c --json
+"""
+DEFAULT_LIMIT, MAX_LIMIT = 10, 1_000
+ROLES = ("user", "assistant", "tool", "system", "developer")
+OPEN_HELP = """\
+A handoff and a search name messages by their numbers; this shows what they say.
+
+  m12        one message; 12 is the same
+  m12-m20    several; m12- to the end, m12,m40 two of them
+  m12@3000   one message from that character on
+  --last 20  the newest twenty
+
+A message of at most 6,000 characters is shown whole. Of a longer one its beginning is
+shown, or with --around the place where most of the words are close together, with its
+position. Several messages share a page of 14,000 characters: short ones are whole. With
+--chars each shows as much as was asked for. The last line says how to read on. Arguments
+of calls are decoded. A call names its result, and a result its call.
+
+examples:
+  clew open 4f1c m121
+  clew open 4f1c m121 --around "connection refused"
+  clew open 4f1c m121 --chars 20000
+  clew open 4f1c m120-m130 --json
+"""
+LINES_ON_SCREEN = 6
+"""Of one hit; a program that reads it gets all of them."""
+
+
+@command(SEARCH_HELP, exclusive=("session", "conversation"))
+@click.argument("words", metavar="QUERY", nargs=-1, required=True)
+@option("--session", "SESSION", "in one session alone", complete_sessions)
+@option("--conversation", "SESSION", "in the whole conversation of a session", complete_sessions)
+@option("--role roles", "ROLE", ", ".join(ROLES), type=OneOf(ROLES), multiple=True)
+@option("--tool tools", "NAME", "in results of this tool", multiple=True)
+@period_options
+@option(
+    "--limit", "N", f"how many hits at most (default {DEFAULT_LIMIT})", type=one_or_more, default=str(DEFAULT_LIMIT)
+)
+@store_options
+def search_command(console: Console, words: Sequence[str], as_json: bool, flags: Sequence[str], **given: Any) -> int:
+    query = " ".join(words)
+    if not query.strip():
+        raise InvalidArgument("the query is empty", remedy="give the words to look for")
+    asked = SearchOptions(**given)
+    location = configured_store(flags, console)
+    named = asked.session or asked.conversation
+    if not location.exists and named is None:
+        empty = {"query": query, "hits": 0, "groups": [], "searched": None, "where": ""}
+        return console.show(empty, as_json, lambda: console.print(location.empty_message))
+    page = run_with_store(location, lambda store: search_store(store, query, asked), named=f"session {named!r}")
+    return console.show(
+        results_json(page, asked.in_words), as_json, lambda: print_results(page, asked.in_words, console)
+    )
+
+
+@command(OPEN_HELP, exclusive=("messages", "last"))
+@session_argument
+@click.argument("messages", metavar="MESSAGES", required=False)
+@option("--last", "N", "the newest N messages", type=one_or_more)
+@option("--around", "WORDS", "show long messages around these words", default="")
+@option("--chars", "N", "so much of each (default up to 6000)", type=one_or_more)
+@store_options
+@click.pass_context
+def open_command(
+    context: click.Context,
+    console: Console,
+    session: str,
+    messages: str | None,
+    last: int | None,
+    around: str,
+    chars: int | None,
+    as_json: bool,
+    flags: Sequence[str],
+) -> int:
+    if messages is None and last is None:
+        refuse(context, "one of MESSAGES and --last is missing")
+
+    async def read(store: Store) -> OpenedPage:
+        found = await find_session(store, session)
+        wanted = f"-{last}" if last else str(messages)
+        return await open_messages(store, found.id, wanted, words=around, chars=chars)
+
+    page = run_with_store(configured_store(flags, console), read, named=f"session {session!r}")
+    return console.show(opened_json(page), as_json, lambda: print_opened(page, console))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """Where a search looks."""
+
+    session: str | None = None
+    conversation: str | None = None
+    roles: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = DEFAULT_LIMIT
+
+    @property
+    def in_words(self) -> str:
+        """Empty for everywhere."""
+        words = [
+            f"in session {self.session}" if self.session else "",
+            f"in the conversation of {self.conversation}" if self.conversation else "",
+            f"said by {' or '.join(self.roles)}" if self.roles else "",
+            f"from {' or '.join(self.tools)}" if self.tools else "",
+            describe_period(self.since, self.until),
+        ]
+        return ", ".join(filter(None, words))
+
+
+async def search_store(store: Store, query: str, asked: SearchOptions) -> SearchPage:
+    """The hits, with the names of their sessions."""
+    session = (await find_session(store, asked.session)).id if asked.session else None
+    whole = (await find_session(store, asked.conversation)).id if asked.conversation else None
+    scope = SearchScope(
+        session=session,
+        conversation_of=whole,
+        roles=asked.roles,
+        tools=asked.tools,
+        since=asked.since,
+        before=asked.until,
+    )
+    page = await search_history(store, query, scope, limit=min(asked.limit, MAX_LIMIT))
+    found = (it.hit.session for it in page.hits if it.hit.session)
+    ids = short_ids(found, await all_session_ids(store))
+    return SearchPage(page, await _first_messages(store, page), ids, is_one=bool(session or whole))
+
+
+async def _first_messages(store: Store, page: FoundPage) -> dict[int | None, str]:
+    """The first message of each conversation that has no title."""
+    from clew.cli.sessions import message_preview
+
+    first_messages: dict[int | None, str] = {}
+    for hit in (found.hit for found in page.hits):
+        if hit.title is None and hit.session is not None and hit.conversation not in first_messages:
+            first = await store.messages(hit.session, 0, 1, keep_damaged=True)
+            first_messages[hit.conversation] = message_preview(first[0].message) if first else ""
+    return first_messages
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """The result of a search, with the names of what it found."""
+
+    result: FoundPage
+    first_messages: Mapping[int | None, str]
+    """Of the conversations without a title."""
+    ids: Mapping[str, str]
+    """The sessions of the hits, each with its short id."""
+    is_one: bool = False
+    """One session was searched: its hits need not name it."""
+
+    @property
+    def groups(self) -> dict[int | None, list[FoundMessage]]:
+        """The hits by conversation, in the order of each one's best hit."""
+        by_conversation: dict[int | None, list[FoundMessage]] = {}
+        for found in self.result.hits:
+            by_conversation.setdefault(found.hit.conversation, []).append(found)
+        return by_conversation
+
+
+def print_results(page: SearchPage, where: str, console: Console) -> None:
+    """The hits; `where` are the filters in words."""
+    result, groups = page.result, page.groups
+    if not result.hits:
+        console.print(printable(f"Nothing found for {result.query!r}{' ' + where if where else ''}."))
+        if result.searched is not None:
+            narrower = "; without the filters there may be more" if where else ""
+            console.print(f"Searched: {result.searched}{narrower}.")
+        return
+    head = f"{plural(len(result.hits), 'hit')} in {plural(len(groups), 'conversation')}"
+    console.say(f"{head}{', ' + where if where else ''}", "dim")
+    for conversation, hits in groups.items():
+        console.print()
+        title = hits[0].hit.title or page.first_messages.get(conversation) or f"conversation {conversation}"
+        console.print(console.style(clip(printable(title), console.width), "bold"))
+        for found in hits:
+            _print_hit(found, page, console)
+
+
+def _print_hit(found: FoundMessage, page: SearchPage, console: Console) -> None:
+    name, _, facts = found_label(found).partition(" ")
+    if not page.is_one:
+        session = page.ids.get(found.hit.session or "", "")
+        facts = ", ".join(filter(None, (facts, format_time(found.hit.at), session)))
+    facts = printable(facts)
+    room = console.width - len(MARGIN) - display_width(name) - 1
+    first, *more = [clip(facts, room)] if console.colors else wrap(facts, room) or [""]
+    console.print(f"{MARGIN}{console.style(name, 'cyan')} {console.style(first, 'dim')}".rstrip())
+    for line in more:
+        console.print(f"{MARGIN * 2}{line}")
+    _print_excerpts(found.hit, console)
+    for other in found.partners:
+        console.print(f"{MARGIN * 2}{console.style(f'm{other.seq}:', 'cyan')}")
+        _print_excerpts(other, console)
+    if found.preview:
+        console.print(f"{MARGIN * 2}{console.style(f'm{found.results[0].number}:', 'cyan')}")
+        _print_text(Snippet(found.preview, (), 0, True, True), console)
+
+
+def _print_excerpts(hit: SearchHit, console: Console) -> None:
+    for excerpt in (hit.snippet,) if console.colors else hit.excerpts or (hit.snippet,):
+        _print_text(excerpt, console)
+
+
+def _print_text(snippet: Snippet, console: Console) -> None:
+    """The lines of a text, fitted to the width: a few with the matches in colour, or where no colours are all."""
+    text = "".join(char if char == "\n" else printable(char) for char in snippet.text)
+    room = console.width - len(MARGIN) * 2 - 2
+    spans = [span for span in _wrap_spans(text, room) if text[slice(*span)].strip()]
+    chosen = _lines_around_match(spans, snippet.marks) if console.colors else spans
+    for number, span in enumerate(chosen):
+        before = "…" if number == 0 and (not snippet.is_start or span != spans[0]) else ""
+        after = "…" if number == len(chosen) - 1 and (not snippet.is_end or span != spans[-1]) else ""
+        shown = _highlight(text, span, snippet.marks if console.colors else (), console)
+        console.print(f"{MARGIN * 2}{before}{shown}{after}".rstrip())
+
+
+def _lines_around_match(spans: list[tuple[int, int]], marks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """As many lines as are shown on a screen, so that the first match is among them."""
+    if len(spans) <= LINES_ON_SCREEN:
+        return spans
+    first = marks[0][0] if marks else 0
+    holding = next((at for at, (start, stop) in enumerate(spans) if start <= first < stop), 0)
+    begin = max(0, min(holding - 1, len(spans) - LINES_ON_SCREEN))
+    return spans[begin : begin + LINES_ON_SCREEN]
+
+
+def _wrap_spans(text: str, room: int) -> Iterator[tuple[int, int]]:
+    """Where the lines of a text begin and end when it is fitted to a width.
+
+    Lines end at line ends and spaces. A word in ASCII without a space, such as an address or a path, is never broken.
+    """
+    start = 0
+    for line in text.split("\n"):
+        stop = start + len(line)
+        at = start
+        while display_width(text[at:stop]) > room:
+            cut = at + fitting_chars(text[at:stop], room)
+            space = text.rfind(" ", at + 1, cut + 1)
+            if space > at:
+                cut = space
+            elif text[at : at + room].isascii():
+                space = text.find(" ", cut, stop)
+                cut = space if space >= 0 else stop
+            else:
+                cut = max(cut, at + 1)
+            yield at, cut
+            at = cut + 1 if text[cut : cut + 1] == " " else cut
+        yield at, stop
+        start = stop + 1
+
+
+def _highlight(text: str, span: tuple[int, int], marks: Sequence[tuple[int, int]], console: Console) -> str:
+    pieces, at = list[str](), span[0]
+    for start, stop in marks:
+        low, high = max(start, at), min(stop, span[1])
+        if low < high:
+            pieces += [text[at:low], console.style(text[low:high], "bold", "yellow")]
+            at = high
+    return "".join([*pieces, text[at : span[1]]])
+
+
+def results_json(page: SearchPage, where: str) -> dict[str, Any]:
+    result = page.result
+    return {
+        "query": result.query,
+        "where": where,
+        "hits": len(result.hits),
+        "groups": [
+            {
+                "conversation": conversation,
+                "title": hits[0].hit.title,
+                "opening": page.first_messages.get(conversation),
+                "hits": [_found_json(found) for found in hits],
+            }
+            for conversation, hits in page.groups.items()
+        ],
+        "searched": result.searched and json_fields(result.searched, "messages", "summaries", "outputs"),
+    }
+
+
+def _found_json(found: FoundMessage) -> dict[str, Any]:
+    hit = found.hit
+    return {
+        **json_fields(hit, "kind", "session"),
+        "number": hit.seq,
+        **json_fields(hit, "role", "tool", "at"),
+        "score": round(hit.score, 4),
+        **json_fields(hit, "ref", "chars"),
+        "excerpts": [_excerpt_json(it) for it in hit.excerpts or (hit.snippet,)],
+        "same_in": sorted(hit.copies),
+        "result_of": found.call and {"number": found.call.number, "call": found.call.call},
+        "results": [link.number for link in found.results],
+        "beside": [
+            *(
+                {"number": it.seq, "excerpts": [_excerpt_json(each) for each in it.excerpts or (it.snippet,)]}
+                for it in found.partners
+            ),
+            *([{"number": found.results[0].number, "excerpts": [{"text": found.preview}]}] if found.preview else ()),
+        ],
+    }
+
+
+def _excerpt_json(snippet: Snippet) -> dict[str, Any]:
+    return {"text": snippet.text, "start": snippet.start, "marks": [list(mark) for mark in snippet.marks]}
+
+
+# -- opened messages ---------------------------------------------------------------------------------------------------
+
+
+def print_opened(page: OpenedPage, console: Console) -> None:
+    """Messages word for word: a line about each, then its text as it is."""
+    for number, message in enumerate(page.messages):
+        if number:
+            console.print()
+        console.print(console.style(printable(opened_label(message)), "cyan"))
+        for part in message.parts:
+            if position := position_of(part, len(message.text)):
+                console.print(console.style(f"[{position}]", "dim"))
+            for line in message.text[part.start : part.stop].split("\n"):
+                console.print(printable(line))
+    if page.missing:
+        console.note(printable(f"none of these words is there: {page.missing}"))
+    if page.next:
+        console.note(reading_on(page))
+
+
+def opened_json(page: OpenedPage) -> dict[str, Any]:
+    return {
+        "session": page.session,
+        "messages_in_all": page.count,
+        "messages": [_opened_json(message) for message in page.messages],
+        "next": page.next or None,
+    }
+
+
+def _opened_json(message: OpenedMessage) -> dict[str, Any]:
+    return {
+        **json_fields(message, "number", "role", "tool", "at"),
+        "chars": len(message.text),
+        "parts": [{"start": part.start, "text": message.text[part.start : part.stop]} for part in message.parts],
+        "result_of": message.call and {"number": message.call.number, "call": message.call.call},
+        "results": [{"number": link.number, "call": link.call} for link in message.results],
+    }

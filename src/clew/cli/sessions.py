@@ -1,0 +1,835 @@
+"""`clew sessions list|show|tree|state|rename|delete|export|undo|branch`: what is kept, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew.cli.console import Console
+from clew.cli.export import export_command
+from clew.cli.options import (
+    OneOf,
+    complete_sessions,
+    message_number,
+    noun,
+    one_or_more,
+    option,
+    parse_count,
+    session_argument,
+    store_options,
+    verb,
+)
+from clew.cli.pages import (
+    fact_lines,
+    format_time,
+    headed_table,
+    iso_time,
+    json_fields,
+    message_range,
+    page_width,
+    plural,
+    print_blocks,
+    print_lines,
+    table_lines,
+    title_lines,
+    writer_name,
+)
+from clew.cli.store_access import (
+    NO_LIMIT,
+    SessionRange,
+    all_session_ids,
+    configured_store,
+    damage_notes,
+    find_session,
+    run_with_store,
+    session_range,
+    short_ids,
+)
+from clew.cli.text import clip, display_width, printable, printable_line, whole_facts, wrap
+from clew.cli.usage import calls_text, usage_json
+from clew.errors import InvalidArgument, StoreError
+from clew.messages import Message, arguments_of_call, calls_of, images_of, name_of_call, text_of
+from clew.store import CallFilter, CommittedCompaction, InUse, Session, Store, StoredMessage, UsageTotal
+
+if TYPE_CHECKING:
+    from clew.cli.maps import MapPage
+
+NAMES_EPILOG = """\
+SESSION is an id, the beginning (s_4f1 or 4f1) or the end of one, or a title.
+"""
+EXAMPLES = (
+    NAMES_EPILOG
+    + """
+examples:
+  clew sessions list
+  clew sessions show 4f1c --view
+  clew sessions tree "Rota for the bakery"
+  clew sessions state 4f1c --at m120
+  clew sessions undo 4f1c
+  clew sessions export 4f1c --as anthropic --output request.json
+"""
+)
+LIST_LIMIT = 20
+FIRST_ROWS = 3
+STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
+MIN_WIDTH_FOR_MODEL = 100
+MAX_COMPACTIONS = 4
+MAX_PREVIEW_CHARS = 400
+MAX_MODEL_WIDTH = 24
+MAX_ARGUMENT_CHARS = 2_000
+MAX_DEPTH = 30
+"""How far branches of branches are drawn."""
+INDENT = 3
+
+
+sessions_command = noun("list", EXAMPLES)
+
+
+@verb(sessions_command, "list", "the conversations, newest first")
+@option("--limit", "N", "how many (default 20)", type=one_or_more, default=str(LIST_LIMIT))
+@option("--before", "SESSION", "continue after this one", complete_sessions)
+@click.option("--all", "every", is_flag=True, help="also the sessions that ended in a compaction")
+@store_options
+def list_sessions(
+    console: Console, limit: int, before: str | None, every: bool, as_json: bool, flags: Sequence[str]
+) -> int:
+    async def read(store: Store) -> tuple[list[SessionListItem], dict[str, str], bool]:
+        start = (await find_session(store, before)).id if before else None
+        page = await store.list_sessions(limit=limit + 1, before=start, only_tips=not every)
+        items = [await list_item(store, session) for session in page[:limit]]
+        return items, short_ids((it.session.id for it in items), await all_session_ids(store)), len(page) > limit
+
+    location = configured_store(flags, console)
+    items, ids, more = list[SessionListItem](), dict[str, str](), False
+    if location.exists or before:
+        items, ids, more = run_with_store(location, read, named=f"session {before!r}")
+    draw = partial(print_list, location.label, items, ids, more, console)
+    if not location.exists:
+        draw = partial(console.print, location.empty_message)
+    return console.show(list_json(location.label, items, more), as_json, draw)
+
+
+@verb(
+    sessions_command,
+    "show",
+    "one session: its chain, its compactions, its messages",
+    NAMES_EPILOG,
+    exclusive=("last", "every"),
+)
+@session_argument
+@click.option("--view", is_flag=True, help="what the model sees, not the whole history")
+@option("--last", "N", "how many messages (default 10)", type=one_or_more, default="10")
+@click.option("--all", "every", is_flag=True, help="every message")
+@click.option("--full", is_flag=True, help="each message whole, not one line of it")
+@store_options
+def show(
+    console: Console, session: str, view: bool, last: int, every: bool, full: bool, as_json: bool, flags: Sequence[str]
+) -> int:
+    details = run_with_store(
+        configured_store(flags, console),
+        lambda store: _read_details(store, session, view, None if every else last),
+        named=f"session {session!r}",
+    )
+    console.show(details_json(details), as_json, lambda: print_details(details, console, full=full))
+    console.notes(damage_notes(row for each in details.messages if (row := each.row) is not None))
+    return 0
+
+
+@verb(sessions_command, "tree", "the chain of continuations, with its branches")
+@click.argument("session", metavar="SESSION", required=False, shell_complete=complete_sessions)
+@option("--limit", "N", "how many trees (default 20)", type=one_or_more, default=str(LIST_LIMIT))
+@click.option("--nodes", is_flag=True, help="with the map of SESSION, part by part")
+@store_options
+def tree(console: Console, session: str | None, limit: int, nodes: bool, as_json: bool, flags: Sequence[str]) -> int:
+    from clew.cli.maps import map_json, print_map, read_map
+
+    if nodes and not session:
+        remedy = "name it: clew sessions tree SESSION --nodes"
+        raise InvalidArgument("--nodes draws the map of one conversation", remedy=remedy)
+
+    async def read(store: Store) -> tuple[SessionForest, MapPage | None]:
+        forest = await read_trees(store, session, limit)
+        if not nodes or session is None:
+            return forest, None
+        tip = await store.get_compression_tip((await find_session(store, session)).id)
+        return forest, await read_map(store, tip, (await store.view(tip, keep_damaged=True)).next_seq)
+
+    location = configured_store(flags, console)
+    forest, page = SessionForest((), 0), None
+    if location.exists or session:
+        forest, page = run_with_store(location, read, named=f"session {session!r}")
+
+    def draw() -> None:
+        if not location.exists:
+            console.print(location.empty_message)
+            return
+        print_trees(forest, console)
+        if page is not None:
+            console.print()
+            print_map(page, console, "--json has the parts of parts, and who wrote each")
+
+    told = forest.as_json() if page is None else {**forest.as_json(), "map": map_json(page)}
+    return console.show(told, as_json, draw)
+
+
+@verb(sessions_command, "state", "files, tests, settings, rules, tasks: values now, or at a message", NAMES_EPILOG)
+@session_argument
+@option("--at", "MESSAGE", "as it was after this message: m120", type=message_number)
+@option("--kind", "KIND", f"only these: {', '.join(STATE_KINDS)}", type=OneOf(STATE_KINDS))
+@click.option("--all", "every", is_flag=True, help="not only the newest of each kind")
+@store_options
+def state(
+    console: Console, session: str, at: int | None, kind: str | None, every: bool, as_json: bool, flags: Sequence[str]
+) -> int:
+    from clew.cli.state import StatePage, kind_named, print_state, read_state_page, state_json
+
+    async def read(store: Store) -> StatePage:
+        found = await find_session(store, session)
+        chosen = kind_named(kind) if kind else None
+        return await read_state_page(store, found.id, at=at, kind=chosen, whole=every or as_json)
+
+    page = run_with_store(configured_store(flags, console), read, named=f"session {session!r}")
+    return console.show(state_json(page), as_json, lambda: print_state(page, console, "--all, or --kind files"))
+
+
+export_command.short_help = "write a conversation to a file, for other programs"
+sessions_command.add_command(export_command, "export")
+
+
+# -- changes -----------------------------------------------------------------------------------------------------------
+
+
+@verb(sessions_command, "rename", "give a conversation a title", NAMES_EPILOG)
+@session_argument
+@click.argument("title", metavar="TITLE", required=False)
+@click.option("--none", is_flag=True, help="take the title away")
+@store_options
+def rename(console: Console, session: str, title: str | None, none: bool, as_json: bool, flags: Sequence[str]) -> int:
+    if (title is None) == (not none):
+        raise InvalidArgument("sessions rename: TITLE is missing", remedy="give one, or --none to take the title away")
+    if title is not None and not title.strip():
+        raise InvalidArgument("an empty title is none", remedy="give some words, or --none to take the title away")
+
+    async def work(store: Store) -> Session:
+        found = await find_session(store, session)
+        for each in await store.sessions_of(found.conversation):
+            # The whole chain: to a person it is one conversation with one title.
+            await store.rename(each.id, title)
+        return await store.session(found.id)
+
+    now = run_with_store(configured_store(flags, console), work, named=f"session {session!r}")
+    words = f"is now called {now.title!r}" if now.title else "has no title any more"
+    return console.show({"session": session_json(now)}, as_json, lambda: console.say(f"{now.id} {words}."))
+
+
+@verb(sessions_command, "undo", "take back the newest compaction: the former view returns", NAMES_EPILOG)
+@session_argument
+@store_options
+def undo(console: Console, session: str, as_json: bool, flags: Sequence[str]) -> int:
+    async def work(store: Store) -> tuple[Session, CommittedCompaction | None, int, bool]:
+        found = await find_session(store, session)
+        undone = await store.undo(found.id)
+        tip = await store.session(await store.get_compression_tip(found.id))
+        view = await store.view(tip.id)
+        return tip, undone, len(view.messages), view.base is not None
+
+    tip, undone, seen, another = run_with_store(configured_store(flags, console), work, named=f"session {session!r}")
+    if undone is None:
+        raise StoreError(f"no compaction is in effect in {tip.id}: its view is the whole history, nothing was undone")
+    again = "; the one before it is in effect, undo again to take that back too" if another else ""
+    words = (
+        f"The compaction of {format_time(undone.at)} ({folded_range(undone)} folded, "
+        f"{token_change(undone, console)}) is undone: "
+        f"{tip.id} shows {plural(seen, 'message')} again, later ones included{again}. Nothing was deleted."
+    )
+    told = {"session": session_json(tip), "undone": compaction_json(undone), "messages_in_view": seen}
+    return console.show({**told, "another_in_effect": another}, as_json, lambda: console.say(words))
+
+
+@verb(sessions_command, "branch", "start a new session from the beginning of another", NAMES_EPILOG)
+@session_argument
+@option("--at", "N", "share the first N messages (default: all)", type=parse_count)
+@option("--title", "TITLE", "a title for the branch")
+@store_options
+def branch(
+    console: Console, session: str, at: int | None, title: str | None, as_json: bool, flags: Sequence[str]
+) -> int:
+    async def work(store: Store) -> tuple[Session, Session]:
+        origin = await find_session(store, session)
+        made = await store.branch(origin.id, at)
+        return origin, (await store.rename(made.id, title) if title else made)
+
+    origin, made = run_with_store(configured_store(flags, console), work, named=f"session {session!r}")
+    shared = f"the first {plural(made.first_seq, 'message')} of" if made.first_seq != 1 else "the first message of"
+    words = f"{made.id} shares {shared} {origin.id}; what is added to one is not added to the other."
+    return console.show({"session": session_json(made), "shared": made.first_seq}, as_json, lambda: console.say(words))
+
+
+@verb(sessions_command, "delete", "remove a whole conversation, for good", NAMES_EPILOG)
+@session_argument
+@click.option("--yes", is_flag=True, help="do not ask")
+@store_options
+def delete(console: Console, session: str, yes: bool, as_json: bool, flags: Sequence[str]) -> int:
+
+    if not yes and not console.is_typed_at:
+        problem = f"delete removes {session!r} for good and asks first, but there is no terminal to ask at"
+        raise InvalidArgument(problem, remedy="add --yes if it is meant")
+
+    async def work(store: Store) -> tuple[Session, int] | None:
+        found = await find_session(store, session)
+        chain = await store.sessions_of(found.conversation)
+        own = (await session_range(store, chain[-1], chain)).stop - chain[0].first_seq
+        title = f" {found.title!r}" if found.title else ""
+        size = f"{plural(own, 'message')} in {plural(len(chain), 'session')}"
+        if not yes and not console.confirm(
+            f"Delete {found.id}{title} with its whole conversation, {size}, for good? [y/N] "
+        ):
+            return None
+        try:
+            return found, await store.delete(found.id)
+        except InUse as error:
+            raise StoreError(str(error), remedy=f"`clew sessions tree {found.id}` shows them") from error
+
+    done = run_with_store(configured_store(flags, console), work, named=f"session {session!r}")
+    if done is None:
+        console.note("nothing was deleted")
+        return 1
+    gone, count = done
+    words = f"{gone.id} is deleted: {plural(count, 'message')}, for good. What its calls cost stays in the totals."
+    return console.show({"deleted": session_json(gone), "messages": count}, as_json, lambda: console.say(words))
+
+
+# -- list --------------------------------------------------------------------------------------------------------------
+
+
+async def list_item(store: Store, session: Session) -> SessionListItem:
+    """What a list shows of a session."""
+    family = await store.sessions_of(session.conversation)
+    until = next(number for number, it in enumerate(family) if it.id == session.id)
+    earlier = {it.id for it in family[: until + 1]}
+    # Only a compaction opens another session: conversations of one need not be asked.
+    made = await store.compactions(session.id, keep_damaged=True) if until else []
+    first = await store.messages(session.id, 0, FIRST_ROWS, keep_damaged=True)
+    shown = next((row for row in first if row.message.get("role") == "user"), first[0] if first else None)
+    span = await session_range(store, session, family)
+    folds = sum(each.is_in_effect and each.session in earlier for each in made)
+    return SessionListItem(session, span, folds, message_preview(shown.message) if shown else "")
+
+
+# -- show --------------------------------------------------------------------------------------------------------------
+
+
+async def _read_details(store: Store, name: str, as_view: bool, last: int | None) -> SessionDetails:
+    session = await find_session(store, name)
+    chain = await store.sessions_of(session.conversation)
+    span = await session_range(store, session, chain)
+    view = await store.view(session.id, keep_damaged=True)
+    if as_view:
+        seen = list(zip(view.messages, view.seqs, strict=True))
+        first = 0 if last is None else max(0, len(seen) - last)
+        rows = {row.seq: row for row in await _rows_at(store, session.id, [at for _, at in seen[first:]])}
+        messages = [
+            ShownMessage(message, at, index in view.written, rows.get(-1 if at is None else at))
+            for index, (message, at) in enumerate(seen)
+            if index >= first
+        ]
+    else:
+        first = 0 if last is None else max(0, span.stop - last)
+        messages = [
+            ShownMessage(row.message, row.seq, False, row)
+            for row in await store.messages(session.id, first, span.stop, keep_damaged=True)
+        ]
+    children = [child for each in chain for child in await store.children_of(each.id)]
+    calls = CallFilter(conversation=session.conversation)
+    return SessionDetails(
+        session=session,
+        chain=tuple(chain),
+        span=span,
+        in_view=len(view.messages),
+        compactions=tuple(await store.compactions(session.id, keep_damaged=True)),
+        children=tuple(child for child in children if child.kind != "continuation"),
+        system=await store.system_prompt(session.id, keep_damaged=True),
+        calls=(await store.usage((), calls))[0],
+        auxiliary=(await store.usage((), replace(calls, auxiliary=True)))[0],
+        is_view=as_view,
+        messages=tuple(messages),
+    )
+
+
+async def _rows_at(store: Store, session: str, numbers: list[int | None]) -> list[StoredMessage]:
+    """The rows of these numbers, read in as few ranges as they form."""
+    rows: list[StoredMessage] = []
+    wanted = sorted({number for number in numbers if number is not None})
+    while wanted:
+        stop = next((at for at, number in enumerate(wanted) if number != wanted[0] + at), len(wanted))
+        rows += await store.messages(session, wanted[0], wanted[0] + stop, keep_damaged=True)
+        wanted = wanted[stop:]
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class SessionListItem:
+    """A session on the list."""
+
+    session: Session
+    span: SessionRange
+    compactions: int
+    """Since the beginning of its conversation; undone ones do not count."""
+    first_message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """A message with its number and its row in the store."""
+
+    message: Message
+    number: int | None
+    """None where a compaction wrote it for no single message."""
+    is_written: bool
+    row: StoredMessage | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDetails:
+    """All that `clew sessions show` shows."""
+
+    session: Session
+    chain: tuple[Session, ...]
+    span: SessionRange
+    in_view: int
+    compactions: tuple[CommittedCompaction, ...]
+    children: tuple[Session, ...]
+    system: str | None
+    calls: UsageTotal
+    auxiliary: UsageTotal
+    """Of the calls, those that no turn asked for."""
+    is_view: bool
+    """Whether the messages are those of the view, not of the history."""
+    messages: tuple[ShownMessage, ...]
+
+    @property
+    def total(self) -> int:
+        """How many messages could be shown."""
+        return self.in_view if self.is_view else self.span.stop
+
+
+# -- list --------------------------------------------------------------------------------------------------------------
+
+
+def print_list(store: str, items: Sequence[SessionListItem], ids: dict[str, str], more: bool, console: Console) -> None:
+    """The sessions of a store; `ids` are their short ids."""
+    if not items:
+        console.print(f"There are no sessions in {printable(store)}.")
+        return
+    console.print_all(session_table(items, ids, console, console.width))
+    if more:
+        console.note(printable(f"there are more: --limit N, or --before {ids[items[-1].session.id]}"))
+
+
+def list_json(store: str, items: Sequence[SessionListItem], more: bool) -> dict[str, Any]:
+    sessions = [
+        {
+            **session_json(each.session),
+            "messages": each.span.stop,
+            "own_messages": each.span.count,
+            "compactions": each.compactions,
+            "updated": iso_time(each.span.updated),
+            "opening": each.first_message,
+        }
+        for each in items
+    ]
+    return {"store": store, "sessions": sessions, "more": more}
+
+
+def session_json(session: Session) -> dict[str, Any]:
+    """A session for programs, as every command gives it."""
+    named = json_fields(session, "id", "title", "kind", "parent_session_id", "conversation")
+    rest = json_fields(session, "source", "model", "owner", "created", "ended", "end_reason")
+    return {**named, "first_message": session.first_seq, **rest}
+
+
+def session_table(
+    items: Sequence[SessionListItem], ids: Mapping[str, str], console: Console, width: int, here: str | None = None
+) -> list[str]:
+    """Sessions as a table; with `here`, the session of a chat, they have the numbers that `/resume` takes."""
+    wide, is_numbered = console.width >= MIN_WIDTH_FOR_MODEL, here is not None
+    model = ("model",) if wide else ()
+    rows: list[tuple[str, ...]] = [("session", "updated", "messages", "folds", "from", *model, "about")]
+    for each in items:
+        session, updated = each.session, format_time(each.span.updated)
+        kind = f"{branch_name(session)}: " if session.kind in ("branch", "subagent") else ""
+        rows.append(
+            (
+                printable(ids[session.id]),
+                updated if wide or is_numbered else updated[: len("2026-03-01")],
+                f"{each.span.stop:,}",
+                f"{each.compactions:,}" if each.compactions else "-",
+                clip(printable(session.source), 12),
+                *((clip(printable(session.model or "-"), MAX_MODEL_WIDTH),) if wide else ()),
+                printable(kind + (session.title or each.first_message or "(empty)")),
+            )
+        )
+    aligns = "<<>><<<"[: len(rows[0])]
+    if is_numbered:
+        marks = ["", *(f"{'*' if each.session.id == here else ''}{at}" for at, each in enumerate(items, 1))]
+        rows = [(f"{mark:>3}  {row[0]}", *row[1:4], row[-1]) for mark, row in zip(marks, rows, strict=True)]
+        aligns = "<<>><"
+    first, *lines = headed_table(rows, aligns, console, width)
+    widths = [len(row[0]) for row in rows[1:]]
+    return [first, *(console.style(line[:at], "cyan") + line[at:] for at, line in zip(widths, lines, strict=True))]
+
+
+def branch_name(session: Session) -> str:
+    """`branch at m12`, or the kind of a session that is no branch."""
+    return f"branch at m{session.first_seq}" if session.kind == "branch" else session.kind
+
+
+# -- show --------------------------------------------------------------------------------------------------------------
+
+
+def print_details(details: SessionDetails, console: Console, *, full: bool) -> None:
+    """One session; `full` shows each message whole, not one line of it."""
+    messages = _full_messages(details, console) if full else _message_rows(details, console)
+    facts = fact_lines(_facts_of(details, console), console, names=11)
+    session = details.session
+    first = (message_preview(it.message) for it in details.messages if it.message.get("role") == "user")
+    about = (session.id, session.kind, session.source, session.model or "no model named")
+    title = title_lines(session.title or next(first, "") or "(no title)", map(printable, about), console)
+    print_blocks([title, facts, messages], console)
+
+
+def details_json(details: SessionDetails) -> dict[str, Any]:
+    return {
+        "session": session_json(details.session),
+        "chain": [session.id for session in details.chain],
+        "messages_total": details.span.stop,
+        "messages_in_view": details.in_view,
+        "system": details.system,
+        "compactions": [compaction_json(each) for each in details.compactions],
+        "children": [session_json(child) for child in details.children],
+        "usage": usage_json(details.calls),
+        "auxiliary_usage": usage_json(details.auxiliary),
+        "shown": "view" if details.is_view else "history",
+        "messages": [_message_json(line) for line in details.messages],
+    }
+
+
+def compaction_json(each: CommittedCompaction) -> dict[str, Any]:
+    entry = each.entry
+    return {
+        **json_fields(each, "id", "session", "at"),
+        "in_effect": each.is_in_effect,
+        **json_fields(entry, "tokens_before", "tokens_after"),
+        "replaced": [[rows.start, rows.stop] for rows in entry.replaced],
+        **json_fields(entry, "engine", "written_by", "focus_topic", "warnings"),
+    }
+
+
+def folded_range(each: CommittedCompaction) -> str:
+    """Which messages the handoff replaces: `m2-m142`; what was only shortened is not among them."""
+    replaced = each.entry.details.get("replaced")
+    if isinstance(replaced, list) and len(replaced) == 2 and replaced[0] < replaced[1]:
+        first, last = replaced[0], replaced[1] - 1
+    else:
+        gaps = [rows for rows in each.entry.replaced if len(rows)]
+        if not gaps:
+            return "no message"
+        first, last = gaps[0].start, gaps[-1].stop - 1
+    return message_range([first, last])
+
+
+def token_change(each: CommittedCompaction, console: Console) -> str:
+    arrow = console.sign("→", "->")
+    return f"{each.entry.tokens_before:,} {arrow} {each.entry.tokens_after:,} tokens"
+
+
+def message_preview(message: Message) -> str:
+    """What a message says, on one line: its text, or what it calls."""
+    text = printable_line(text_of(message)[:MAX_PREVIEW_CHARS])
+    if calls := calls_of(message):
+        called = ", ".join(_call_preview(call) for call in calls)
+        return f"{text}  {called}" if text else called
+    if not text and images_of(message):
+        return "(picture)"
+    return text or "(nothing)"
+
+
+def _call_preview(call: Any) -> str:
+    values = (printable_line(str(value)[:MAX_PREVIEW_CHARS]) for value in arguments_of_call(call).values())
+    return f"{printable(name_of_call(call))}({', '.join(values)})"
+
+
+def _facts_of(details: SessionDetails, console: Console) -> Iterator[tuple[str, str]]:
+    session = details.session
+    end = "" if session.ended is None else f", ended {format_time(session.ended)} ({session.end_reason})"
+    yield "started", format_time(session.created) + end
+    newest = f", the newest of {format_time(details.span.newest.at)}" if details.span.newest else ""
+    yield "messages", f"{details.span.stop:,} in the history, {details.in_view:,} in view{newest}"
+    if len(details.chain) > 1:
+        ids = short_ids(each.id for each in details.chain)
+        names = [ids[each.id] + (" (this)" if each.id == session.id else "") for each in details.chain]
+        yield "chain", console.sign(" → ", " -> ").join(names if len(names) <= 6 else [*names[:2], "...", *names[-3:]])
+    hidden = sum(each.is_in_effect for each in details.compactions[:-MAX_COMPACTIONS])
+    for number, each in enumerate(details.compactions[-MAX_COMPACTIONS:]):
+        state = "" if each.is_in_effect else ", undone"
+        earlier = f" (and {hidden:,} before it)" if hidden > 0 and not number else ""
+        what = f"{format_time(each.at)}: {folded_range(each)} folded, {token_change(each, console)}{state}{earlier}"
+        yield "" if number else "compactions", what
+    for number, child in enumerate(details.children):
+        title = f" {child.title}" if child.title and child.title != session.title else ""
+        yield "" if number else "children", f"{child.id} {branch_name(child)}{title}"
+    yield "usage", calls_text(details.calls, details.auxiliary)
+
+
+def _heading(details: SessionDetails, console: Console) -> str:
+    where, count = "what the model sees" if details.is_view else "the history", len(details.messages)
+    if not count:
+        return console.style(f"{where} is empty", "bold")
+    if count == details.total:
+        return console.style(f"all of {where}", "bold")
+    text, hint = f"the last {count:,} of {details.total:,} messages of {where}", "  --all, --last N, --full"
+    fits = len(text) + len(hint) < page_width(console)
+    return console.style(clip(text, page_width(console)), "bold") + (console.style(hint, "dim") if fits else "")
+
+
+def _message_rows(details: SessionDetails, console: Console) -> Iterator[str]:
+    yield _heading(details, console)
+    rows = [
+        (
+            _message_number(line),
+            str(line.message.get("role")),
+            clip(printable(line.row.tool or "") if line.row else "", 16),
+            "written" if line.is_written else format_time(line.row.at)[5:] if line.row else "",
+            message_preview(line.message),
+        )
+        for line in details.messages
+    ]
+    colors = {"user": "green", "assistant": "yellow", "tool": "magenta", "system": "blue"}
+    for line, text in zip(details.messages, table_lines(rows, "><<<<", page_width(console)), strict=True):
+        role = str(line.message.get("role"))
+        yield text.replace(role, console.style(role, colors[role]), 1) if role in colors else text
+
+
+def _full_messages(details: SessionDetails, console: Console) -> Iterator[str]:
+    yield _heading(details, console)
+    rule = console.sign("─", "-")
+    for line in details.messages:
+        tool = f" {printable(line.row.tool)}" if line.row and line.row.tool else ""
+        when = "written by a compaction" if line.is_written else format_time(line.row.at) if line.row else ""
+        head = f"{_message_number(line)} {printable(str(line.message.get('role')))}{tool}  {when} "
+        yield console.style(head + rule * max(0, page_width(console) - display_width(head)), "cyan")
+        for text in text_of(line.message).splitlines():
+            yield printable(text)
+        for call in calls_of(line.message):
+            arguments = ", ".join(f"{name}={value!r}" for name, value in arguments_of_call(call).items())
+            yield printable(f"> {name_of_call(call)}({clip(arguments, MAX_ARGUMENT_CHARS)})")
+
+
+def _message_number(line: ShownMessage) -> str:
+    return "-" if line.number is None else f"m{line.number}"
+
+
+def _message_json(line: ShownMessage) -> dict[str, Any]:
+    return {
+        "number": line.number,
+        "written": line.is_written,
+        "at": iso_time(line.row.at) if line.row and not line.is_written else None,
+        "tool": line.row.tool if line.row else None,
+        "session": line.row.session if line.row else None,
+        "damage": line.row.damage if line.row else None,
+        "message": line.message,
+    }
+
+
+# -- trees -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNode:
+    """A session of a chain, the compaction it began with, and the chains that branched off from it."""
+
+    session: Session
+    span: SessionRange
+    compaction: CommittedCompaction | None
+    children: tuple[SessionChain, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChain:
+    """The sessions of one conversation, oldest first."""
+
+    nodes: tuple[SessionNode, ...]
+    first_message: str = ""
+
+    @property
+    def title(self) -> str | None:
+        return next((node.session.title for node in reversed(self.nodes) if node.session.title), None)
+
+    @property
+    def session_ids(self) -> Iterator[str]:
+        """Of the chain and all below it."""
+        for node in self.nodes:
+            yield node.session.id
+            for child in node.children:
+                yield from child.session_ids
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [
+            {
+                **session_json(node.session),
+                "messages": node.span.count,
+                "compaction": None if node.compaction is None else compaction_json(node.compaction),
+                "children": [chain.as_json() for chain in node.children],
+            }
+            for node in self.nodes
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionForest:
+    """Trees, newest first, and how many more there are."""
+
+    trees: tuple[SessionChain, ...]
+    more: int
+    all_ids: tuple[str, ...] = ()
+    """Of every session in the store, so that short ids mean one of them."""
+
+    def short_ids(self) -> dict[str, str]:
+        return short_ids((each for tree in self.trees for each in tree.session_ids), self.all_ids)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"trees": [tree.as_json() for tree in self.trees], "more": self.more}
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionIndex:
+    """Every session of a store, by conversation and by parent."""
+
+    chains: Mapping[int, list[Session]]
+    children: Mapping[str, list[int]]
+    """The conversations that branched off from a session."""
+
+
+async def read_trees(store: Store, name: str | None, limit: int) -> SessionForest:
+    """The tree that holds a session, or the newest trees."""
+    every = list(reversed(await store.list_sessions(limit=NO_LIMIT)))
+    index = _index_sessions(every)
+    by_id = {each.id: each for each in every}
+    if name is not None:
+        root = _root_of(await find_session(store, name), by_id)
+        return SessionForest((await _read_chain(store, root.conversation, index, 0),), 0, tuple(by_id))
+    roots = [chain[0] for chain in index.chains.values() if chain[0].parent_session_id not in by_id]
+    newest = [session.conversation for session in reversed(roots)]
+    trees = [await _read_chain(store, conversation, index, 0) for conversation in newest[:limit]]
+    return SessionForest(tuple(trees), max(0, len(newest) - limit), tuple(by_id))
+
+
+def _index_sessions(every: list[Session]) -> _SessionIndex:
+    chains: dict[int, list[Session]] = {}
+    for session in every:
+        chains.setdefault(session.conversation, []).append(session)
+    children: dict[str, list[int]] = {}
+    for conversation, chain in chains.items():
+        if chain[0].parent_session_id is not None:
+            children.setdefault(chain[0].parent_session_id, []).append(conversation)
+    return _SessionIndex(chains, children)
+
+
+def _root_of(session: Session, by_id: Mapping[str, Session]) -> Session:
+    seen: set[str] = set()
+    while session.parent_session_id in by_id and session.id not in seen:
+        seen.add(session.id)
+        session = by_id[str(session.parent_session_id)]
+    return session
+
+
+async def _read_chain(store: Store, conversation: int, index: _SessionIndex, depth: int) -> SessionChain:
+    sessions = index.chains[conversation]
+    compactions: dict[str, CommittedCompaction] = {}
+    if len(sessions) > 1:
+        compactions = {each.session: each for each in await store.compactions(sessions[-1].id, keep_damaged=True)}
+    nodes = []
+    for session in sessions:
+        below = index.children.get(session.id, []) if depth < MAX_DEPTH else []
+        children = [await _read_chain(store, each, index, depth + 1) for each in below]
+        span = await session_range(store, session, sessions)
+        nodes.append(SessionNode(session, span, compactions.get(session.id), tuple(children)))
+    first = await store.messages(sessions[0].id, 0, 1, keep_damaged=True)
+    return SessionChain(tuple(nodes), message_preview(first[0].message) if first else "(empty)")
+
+
+def print_trees(forest: SessionForest, console: Console, here: str = "") -> None:
+    """Each tree; `here` is the session of a chat."""
+    if not forest.trees:
+        console.print("There are no sessions yet.")
+    drawing = TreeDrawing(forest.short_ids(), console, here)
+    for number, tree in enumerate(forest.trees):
+        if number:
+            console.print()
+        drawing.print(tree)
+    if forest.more:
+        console.note(f"not shown: {plural(forest.more, 'older tree')}; --limit N shows more, or name a session")
+
+
+@dataclass(frozen=True, slots=True)
+class TreeDrawing:
+    """How a tree is drawn: a chain runs straight down, its branches are indented."""
+
+    ids: Mapping[str, str]
+    console: Console
+    here: str
+
+    def print(self, tree: SessionChain) -> None:
+        room = page_width(self.console)
+        print_lines([self.console.style(clip(printable(tree.title or tree.first_message), room), "bold")], self.console)
+        print_lines(self._chain_lines(tree, room), self.console)
+
+    def _chain_lines(self, chain: SessionChain, room: int) -> Iterator[str]:
+        """The sessions of a chain, each with what branched off from it before the next one."""
+        dot, down, bar, fork, end = (
+            ("●", "▼", "│", "├─ ", "└─ ") if self.console.unicode else ("o", "v", "|", "+- ", "+- ")
+        )
+        last = chain.nodes[-1]
+        for number, node in enumerate(chain.nodes):
+            for first, text in enumerate(self._compaction_texts(node) if number else ()):
+                for row, line in enumerate(wrap(text, room - 2)):
+                    yield self.console.style(f"{bar if first or row else down} {line}", "magenta")
+            yield f"{dot} {self._session_line(node, node is last and number > 0, room - 2)}"
+            for child in node.children:
+                is_end = node is last and child is node.children[-1]
+                yield bar
+                origin = child.nodes[0].session
+                title = f": {origin.title}" if origin.title and origin.title != chain.title else ""
+                label = clip(printable(f"{branch_name(origin)}{title}"), room - INDENT)
+                yield (end if is_end else fork) + self.console.style(label, "bold")
+                below = self._chain_lines(child, room - INDENT)
+                yield from (f"{' ' if is_end else bar}  {line}" for line in below)
+            if node.children and node is not last:
+                yield bar
+
+    def _compaction_texts(self, node: SessionNode) -> Iterator[str]:
+        """The compaction between a session and its continuation."""
+        each = node.compaction
+        if each is None:
+            yield "continued"
+            return
+        undone = "" if each.is_in_effect else ", undone"
+        yield f"{folded_range(each)} folded, {token_change(each, self.console)}{undone}"
+        if writer := each.entry.written_by:
+            focus = each.entry.focus_topic
+            about = f", focus {printable(focus)}" if focus else ""
+            yield f"written by {writer_name(writer)}, {format_time(each.at)}{about}"
+
+    def _session_line(self, node: SessionNode, is_newest: bool, room: int) -> str:
+        session, span = node.session, node.span
+        facts = [f"{span.numbers or 'empty':<11}", f"{plural(span.count, 'message'):<14}", format_time(span.updated)]
+        facts += [fact for fact in ("newest" if is_newest else "", session.source, session.model) if fact]
+        mark = self.console.sign("  ◀ here", "  <- here") if session.id == self.here else ""
+        name = printable(self.ids[session.id])
+        line = whole_facts(map(printable, facts), room - display_width(name) - len(mark) - 2)
+        styled_mark = self.console.style(mark, "bold", "green")
+        return self.console.style(name, "cyan") + (f"  {line}" if line else "") + styled_mark

@@ -1,0 +1,218 @@
+"""`clew setup PROGRAM`: let another agent compact with Clew, by a plugin of its own kind; `--undo` takes it back."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew.cli.console import Console
+from clew.cli.options import OneOf, command, json_option
+from clew.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from clew.integrations.inside_setup import FileChange
+
+PROGRAMS = ("claude-code", "opencode", "pi", "openclaw", "hermes", "service")
+EXAMPLES = """\
+claude-code   a mod in ~/.claude/skills/clew (Claude Code 2.1.287 or newer)
+opencode      ~/.config/opencode/plugin/clew.js
+pi            ~/.pi/agent/extensions/clew.js
+openclaw      ~/.openclaw/extensions/clew, and agents.defaults.compaction.provider
+hermes        Hermes Agent folds with Clew: plugins.enabled and context.engine in its
+              config (HERMES_HOME, else ~/.hermes)
+service       the local service that these plugins talk to. They start it themselves;
+              --undo ends it, --check says whether it answers
+
+When the program is full, the plugin sends its messages to the service on this machine,
+which stores them, folds them without a model, and answers in well under a second; the
+model can recall everything that was folded. If the service does not answer within
+2 seconds, the program compacts by itself.
+
+--undo removes what was written; a config gets back its bytes from before.
+
+examples:
+  clew setup claude-code
+  clew setup opencode --print
+  clew setup pi --check
+  clew setup claude-code --undo
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupRequest:
+    """What is asked for."""
+
+    program: str
+    undo: bool
+    check: bool
+    show: bool
+    as_json: bool
+
+
+@command(EXAMPLES, exclusive=("undo", "check", "show"))
+@click.argument("program", metavar="PROGRAM", type=OneOf(PROGRAMS))
+@click.option("--undo", is_flag=True, help="remove what was written")
+@click.option("--check", is_flag=True, help="say whether it is installed and whether Clew answers")
+@click.option("--print", "show", is_flag=True, help="show what would change, and change nothing")
+@json_option
+def setup_command(console: Console, program: str, undo: bool, check: bool, show: bool, as_json: bool) -> int:
+    asked = SetupRequest(program, undo, check, show, as_json)
+    if program == "hermes":
+        return _run_hermes(asked, console)
+    if program == "service":
+        return _run_service(asked, console)
+    return _check_plugin(asked, console) if check else _run_plugin(asked, console)
+
+
+# -- plugins -----------------------------------------------------------------------------------------------------------
+
+
+def _run_plugin(asked: SetupRequest, console: Console) -> int:
+    from clew.app.inside_app import InsideNote, read_note, start_command, write_note
+    from clew.integrations.inside_setup import apply_changes, inside_program, planned_changes
+
+    program = inside_program(asked.program)
+    changes = planned_changes(program, console.environ, undo=asked.undo)
+    if not asked.show:
+        if not asked.undo:
+            known = read_note(console.environ)
+            write_note(console.environ, InsideNote(start_command(), known.url, known.token, known.pid))
+        changes = apply_changes(program, changes, console.environ, undo=asked.undo)
+    needed = [change for change in changes if change.is_change]
+    told = {"program": program.name, "applied": not asked.show, "changes": [_change_json(it) for it in needed]}
+
+    def draw() -> None:
+        for line in _change_lines(needed, is_applied=not asked.show):
+            console.print(line)
+        if not needed:
+            console.print(f"{program.title}: {'nothing of Clew is there' if asked.undo else 'set up already'}")
+        elif not asked.show:
+            ends = "compacts by itself again" if asked.undo else "compacts with Clew"
+            console.print(f"{program.title} {ends} from its next start on.")
+
+    console.show(told, asked.as_json, draw)
+    return 0
+
+
+def _check_plugin(asked: SetupRequest, console: Console) -> int:
+    from clew.app.inside_app import ensure_service
+    from clew.integrations.inside_setup import inside_program, is_installed
+
+    program = inside_program(asked.program)
+    installed = is_installed(program, console.environ)
+    url, problem = "", ""
+    try:
+        url = ensure_service(console.environ)[0].url
+    except InvalidArgument as error:
+        problem = str(error)
+    told = {"program": program.name, "installed": installed, "answers": not problem, "problem": problem or None}
+
+    def draw() -> None:
+        state = "is installed" if installed else f"is not installed, or of another version: clew setup {program.name}"
+        console.print(f"The plugin of {program.title} {state}.")
+        console.print(problem or f"Clew answers at {url}.")
+
+    console.show(told, asked.as_json, draw)
+    return 0 if installed and not problem else 1
+
+
+def _change_lines(changes: Sequence[FileChange], *, is_applied: bool) -> list[str]:
+    lines = []
+    for change in changes:
+        verb = "add" if change.before is None else "remove" if change.after is None else "change"
+        done = {"add": "added", "remove": "removed", "change": "changed"}[verb]
+        lines.append(f"{done if is_applied else verb} {change.path}")
+        if change.path.suffix == ".json" and verb == "change":
+            lines += _difference(change)
+    return lines
+
+
+def _difference(change: FileChange) -> list[str]:
+    from difflib import unified_diff
+
+    before, after = ((text or "").splitlines() for text in (change.before, change.after))
+    return [f"  {line}" for line in list(unified_diff(before, after, lineterm="", n=1))[2:]]
+
+
+def _change_json(change: FileChange) -> dict[str, Any]:
+    return {"path": str(change.path), "before": change.before, "after": change.after}
+
+
+# -- the service -------------------------------------------------------------------------------------------------------
+
+
+def _run_service(asked: SetupRequest, console: Console) -> int:
+    from clew.app.inside_app import ask_service, ensure_service, read_note, stop_service
+
+    if asked.undo:
+        ended = stop_service(console.environ)
+        return _tell_service(asked, console, "", "The service was ended." if ended else "No service answers.")
+    if asked.check or asked.show:
+        note = read_note(console.environ)
+        answers = ask_service(note) is not None
+        _tell_service(asked, console, note.url if answers else "", "" if answers else "No service answers.")
+        return 0 if answers or asked.show else 1
+    return _tell_service(asked, console, ensure_service(console.environ)[0].url)
+
+
+def _tell_service(asked: SetupRequest, console: Console, url: str, line: str = "") -> int:
+    message = line or f"Clew answers at {url}."
+    told = {"program": "service", "url": url or None, "message": message}
+    console.show(told, asked.as_json, lambda: console.print(message))
+    return 0
+
+
+# -- Hermes ------------------------------------------------------------------------------------------------------------
+
+
+def _run_hermes(asked: SetupRequest, console: Console) -> int:
+    from clew.integrations.hermes_setup import (
+        check_hermes,
+        hermes_config_path,
+        read_hermes_config,
+        set_up_hermes,
+        undo_hermes_setup,
+    )
+
+    folder = hermes_config_path(console.environ).parent
+    if not asked.undo and not folder.is_dir() and shutil.which("hermes", path=console.environ.get("PATH")) is None:
+        problem = f"there is no Hermes Agent here: neither a folder {folder} nor a program `hermes`"
+        raise InvalidArgument(problem, remedy="install it, or name its folder with HERMES_HOME")
+    changed: list[str] = []
+    if asked.check or asked.show:
+        config = read_hermes_config(console.environ)
+    else:
+        config, changed = (undo_hermes_setup if asked.undo else set_up_hermes)(console.environ)
+    check = check_hermes(console.environ)
+    problems = list(check.problems) if check else []
+    if asked.check and check is None:
+        problems = [f"{config.path} does not name Clew: clew setup hermes"]
+    told = {
+        "program": asked.program,
+        "config": str(config.path),
+        "changed": changed,
+        "in_use": config.is_complete and not problems,
+        "python": check.python if check else None,
+        "problems": problems,
+    }
+
+    def draw() -> None:
+        if asked.show:
+            needed = "nothing to change" if config.is_complete else "set plugins.enabled and context.engine"
+            console.print(f"{config.path}: {needed}")
+        elif changed:
+            console.print(f"{config.path}: {'took out' if asked.undo else 'set'} {' and '.join(changed)}")
+        elif not asked.check:
+            console.print(f"{config.path}: {'nothing of Clew is in it' if asked.undo else 'both keys are set already'}")
+        for problem in problems:
+            console.error(problem)
+        if not problems and not asked.undo and not asked.show:
+            where = f" ({check.python})" if check and check.python else ""
+            console.print(f"Hermes folds with Clew from its next start on{where}.")
+
+    console.show(told, asked.as_json, draw)
+    return 1 if problems else 0

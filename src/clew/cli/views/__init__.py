@@ -1,1 +1,0 @@
-"""How the results of commands look on a terminal, and the same as JSON."""

@@ -1,0 +1,184 @@
+"""`clew serve --workers N`: processes that answer on one port. The system shares connections out among them.
+
+A worker is this module as a program. What it serves comes on its standard input, which stays open as long as its parent
+lives; it writes a line when it is ready. Limits and budgets are counted in the store, so that nothing else is shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew.cli.console import stop_signals
+from clew.config import load_config
+from clew.errors import ClewError
+
+if TYPE_CHECKING:
+    from clew.gateway import Mode as GatewayMode
+
+MAX_WORKERS = 64
+_READY = b"ready\n"
+_METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Read by prometheus_client: figures of several processes in the files of a folder."""
+_PAUSE_SECONDS = 1.0
+"""Before another worker starts in the place of one that ended."""
+_PATIENCE_SECONDS = 70.0
+"""For workers that were asked to stop: they finish the replies that are under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What the command line of `clew serve` asks for."""
+
+    upstream: Sequence[str]
+    host: str
+    port: int
+    workers: int
+    mode: GatewayMode
+    name: Sequence[str]
+    add_breakpoints: bool
+    as_json: bool
+    flags: Sequence[str]
+    """Settings for this run."""
+
+    @property
+    def bracketed_host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+
+def shared_port(host: str, port: int) -> socket.socket:
+    """A socket that holds a port for processes that share it, and does not listen; raises `OSError`."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        opened.bind(address)
+    except OSError:
+        opened.close()
+        raise
+    return opened
+
+
+async def run_workers(
+    task: ServeOptions, environ: Mapping[str, str], note: Callable[[str], None], on_ready: Callable[[], None]
+) -> None:
+    """Run workers until this process is asked to stop; `ClewError` where one of the first cannot begin."""
+    stopping = stop_signals()
+    folder = tempfile.mkdtemp(prefix="clew-workers-")
+    environ = {**environ, _METRICS_FOLDER: folder}
+    running: list[Process] = []
+    keeping: list[asyncio.Task[None]] = []
+    try:
+        for _ in range(task.workers):
+            running.append(await _started(task, environ))
+        on_ready()
+        keeping = [asyncio.create_task(_keep(running, at, task, environ, note, stopping)) for at in range(task.workers)]
+        await stopping.wait()
+    finally:
+        stopping.set()
+        for process in running:
+            with suppress(ProcessLookupError):
+                process.terminate()
+        ending = [asyncio.create_task(process.wait()) for process in running]
+        late = (await asyncio.wait(ending, timeout=_PATIENCE_SECONDS))[1] if ending else set()
+        for process in running if late else ():
+            with suppress(ProcessLookupError):
+                process.kill()
+        await asyncio.gather(*keeping, *ending)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _keep(
+    running: list[Process],
+    at: int,
+    task: ServeOptions,
+    environ: Mapping[str, str],
+    note: Callable[[str], None],
+    stopping: asyncio.Event,
+) -> None:
+    """Start another worker whenever the one in this place ends."""
+    while not stopping.is_set():
+        code = await running[at].wait()
+        _forget_what_is_now(Path(environ[_METRICS_FOLDER]), running[at].pid)
+        if stopping.is_set():
+            return
+        note(f"a worker ended ({f'signal {-code}' if code < 0 else f'exit code {code}'}); another one starts")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping.wait(), _PAUSE_SECONDS)
+        if not stopping.is_set():
+            with suppress(ClewError):  # tried again
+                running[at] = await _started(task, environ)
+
+
+def _forget_what_is_now(folder: Path, pid: int) -> None:
+    """What a worker that has ended has counted stays in the metrics; what it had under way does not."""
+    for gauge in folder.glob(f"gauge_live*_{pid}.db"):
+        gauge.unlink(missing_ok=True)
+
+
+async def _started(task: ServeOptions, environ: Mapping[str, str]) -> Process:
+    """A worker that is ready; `ClewError` where it ends before that."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", __name__, stdin=PIPE, stdout=PIPE, env=dict(environ)
+    )
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
+    if await process.stdout.readline() != _READY:
+        raise ClewError(f"a worker could not start (exit code {await process.wait()})")
+    return process
+
+
+# -- a worker ----------------------------------------------------------------------------------------------------------
+
+
+async def _work(task: ServeOptions, environ: Mapping[str, str]) -> None:
+    from clew.app import GatewayAppOptions, gateway_options, gateway_token, open_gateway
+    from clew.cli.serve import gateway_observers
+    from clew.cli.store_access import open_location, store_location
+
+    config = load_config(environ, task.flags)
+    stopped, loop = stop_signals(), asyncio.get_running_loop()
+    # The end of the input: the parent is gone, and whoever starts the next one expects the port to be free.
+    loop.add_reader(sys.stdin, stopped.set)
+    observers, stop = gateway_observers(config.settings, sys.stderr)
+    listen = gateway_options(config.settings, task.host, task.port, task.name, gateway_token(environ))
+    listen = replace(listen, is_port_shared=True)
+    options = GatewayAppOptions(
+        tuple(task.upstream), task.mode, listen, observers=observers, adds_breakpoints=task.add_breakpoints
+    )
+    try:
+        async with (
+            open_location(store_location(config.settings, environ)) as store,
+            open_gateway(config, environ, store, options),
+        ):
+            os.write(sys.stdout.fileno(), _READY)
+            await stopped.wait()
+            loop.remove_reader(sys.stdin)
+    finally:
+        stop()
+
+
+def main() -> int:
+    """The program of a worker."""
+    task = ServeOptions(**json.loads(sys.stdin.buffer.readline()))
+    try:
+        asyncio.run(_work(task, os.environ))
+    except ClewError as problem:
+        print(f"clew: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,665 @@
+"""Recall behind the gateway: the model of a folded conversation may search it and open its messages.
+
+Two tools stand behind the client's own in each request of a conversation that was folded. The gateway answers their
+calls from the store and asks again; the client receives one reply without them. What the model saw that the client did
+not is kept with the conversation and put back at its place in later requests, until the next fold. Leaving it out is
+always valid: the client's own items are a whole conversation without it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import takewhile
+from typing import Any
+
+from clew.errors import ClewError, InvalidArgument, StoreError
+from clew.events import HistoryRecalled
+from clew.gateway.admission import where_it_failed
+from clew.gateway.bodies import RequestBody, UnreadableBody, bounded_cache, join_items, read_json, write_json
+from clew.gateway.callers import Caller, Callers
+from clew.gateway.clients import RECALL_HEADER, is_compaction_request
+from clew.gateway.conversations import GatewayExchange, OpenConversation
+from clew.gateway.items import without_thinking
+from clew.gateway.merged_replies import RecallTurn
+from clew.gateway.relay import ReplyReader
+from clew.gateway.wires import WireRequest
+from clew.messages import DialectName, History, calls_of, name_of_call, text_of
+from clew.store import AUXILIARY, RECALLS, EngineRecord, SearchHit, SearchScope
+from clew.tokens import counter_for
+from clew.turn import (
+    PAGE_CHARS,
+    Conversation,
+    OpenedPage,
+    Runtime,
+    call_of,
+    found_label,
+    found_texts,
+    open_messages,
+    opened_label,
+    position_of,
+    reading_on,
+    search_history,
+)
+
+SEARCH, OPEN = "clew_search", "clew_open"
+RECALL_TOOLS = frozenset((SEARCH, OPEN))
+_TEXT = {"type": "string"}
+_DESCRIBED: tuple[tuple[str, str, dict[str, Any], str], ...] = (
+    (SEARCH, "Search the folded messages of this conversation by any words.", {"query": _TEXT}, "query"),
+    (
+        OPEN,
+        "Read folded messages of this conversation word for word by number: m12, m12-m20, m12@3000 (from a character).",
+        {"messages": _TEXT, "around": {**_TEXT, "description": "words to show long messages around"}},
+        "messages",
+    ),
+)
+# Clew's own tools in a client's list, under whatever prefix the client gives to an MCP server.
+_OWN_TOOL = re.compile(rb'"name"\s*:\s*"(?:[^"]*[_.:/-])?clew[_.:/-]')
+_LINE_CHARS = 200
+_CACHED_BYTES = 1024 * 1024
+_CLIENT_CALLS = frozenset(
+    "function_call custom_tool_call local_shell_call shell_call apply_patch_call computer_call".split()
+)
+"""Items of Responses that the client answers."""
+
+
+def _declared(dialect: DialectName) -> list[Any]:
+    """The two tools as a list of the wire has them."""
+    tools = []
+    for name, about, properties, required in _DESCRIBED:
+        schema = {"type": "object", "properties": properties, "required": [required]}
+        tools.append({"name": name, "description": about, "parameters": schema})
+    match dialect:
+        case "anthropic":
+            return [
+                {"name": it["name"], "description": it["description"], "input_schema": it["parameters"]} for it in tools
+            ]
+        case "responses":
+            return [{"type": "function", **it, "strict": False} for it in tools]
+        case "gemini":
+            return [{"functionDeclarations": tools}]
+    return [{"type": "function", "function": it} for it in tools]
+
+
+_TOOLS: dict[str, bytes] = {
+    dialect: join_items(map(write_json, _declared(dialect)))[1:-1]
+    for dialect in ("openai_chat", "anthropic", "responses", "gemini")
+}
+
+
+def tools_behind(request: WireRequest) -> bytes:
+    """The client's list of tools as it came, with ours at its end."""
+    return request.body.field("tools").rstrip()[:-1] + b"," + _TOOLS[request.wire.dialect] + b"]"
+
+
+def tool_tokens(dialect: DialectName, count: Any) -> int:
+    """How many tokens the two tools take on a wire, by a counter of texts."""
+    tokens: int = count(_TOOLS[dialect].decode())
+    return tokens
+
+
+def may_offer(request: WireRequest, query: Mapping[str, str]) -> bool:
+    """Whether the model of a request can be given more tools, and its reply be changed, without the client noticing.
+
+    Not where the client has no tools, forces or forbids a call, asks for JSON or several choices, or has Clew's own
+    tools over MCP.
+    """
+    body, wire = request.body, request.wire
+    tools = body.field("tools").strip()
+    if not request.has_tools or not tools.startswith(b"[") or _has_own_tools(tools):
+        return False
+    try:
+        return wire.text_fields(body) == {} and _ALLOWS[wire.dialect](body, query)
+    except UnreadableBody:
+        return False
+
+
+@bounded_cache(_CACHED_BYTES)
+def _has_own_tools(tools: bytes) -> bool:
+    return _OWN_TOOL.search(tools) is not None
+
+
+def _chat_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
+    return body.value("tool_choice") in (None, "auto") and body.value("n") in (None, 1)
+
+
+def _responses_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
+    return body.value("tool_choice") in (None, "auto") and body.value("background") in (None, False)
+
+
+def _messages_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
+    choice = body.value("tool_choice")
+    return choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
+
+
+def _gemini_allows(body: RequestBody, query: Mapping[str, str]) -> bool:
+    """Beside other kinds of tools functions are refused; a stream that is a list of JSON is not taken apart."""
+    config = body.value("toolConfig")
+    calling = config.get("functionCallingConfig") if isinstance(config, dict) else None
+    if isinstance(calling, dict) and (
+        str(calling.get("mode", "AUTO")).upper() not in ("AUTO", "MODE_UNSPECIFIED")
+        or calling.get("allowedFunctionNames")
+    ):
+        return False
+    generation = body.value("generationConfig")
+    if isinstance(generation, dict) and generation.get("candidateCount") not in (None, 1):
+        return False
+    tools = body.value("tools")
+    are_functions = isinstance(tools, list) and all(
+        isinstance(it, dict) and "functionDeclarations" in it for it in tools
+    )
+    return are_functions and query.get("alt", "sse") == "sse"
+
+
+_ALLOWS = {
+    "openai_chat": _chat_allows,
+    "responses": _responses_allows,
+    "anthropic": _messages_allows,
+    "gemini": _gemini_allows,
+}
+
+
+# -- calls and results -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyCall:
+    """A call of a reply that is answered, by the client or here."""
+
+    name: str
+    id: str | None
+    arguments: Mapping[str, Any]
+
+    @property
+    def is_own(self) -> bool:
+        return self.name in RECALL_TOOLS
+
+    @property
+    def line(self) -> str:
+        """The call in words: its tool and the texts that it gives."""
+        return " ".join([self.name, *(str(value) for value in self.arguments.values())])[:_LINE_CHARS]
+
+
+def calls_in(items: Sequence[Any], dialect: DialectName) -> list[ReplyCall]:
+    """The calls of a reply, in order."""
+    match dialect:
+        case "openai_chat":
+            functions = [
+                (it.get("function") or {}, it.get("id")) for item in items for it in item.get("tool_calls") or ()
+            ]
+            return [ReplyCall(str(it.get("name")), id, _arguments(it.get("arguments"))) for it, id in functions]
+        case "responses":
+            called = [item for item in items if item.get("type") in _CLIENT_CALLS]
+            return [ReplyCall(str(it.get("name")), it.get("call_id"), _arguments(it.get("arguments"))) for it in called]
+        case "anthropic":
+            blocks = [it for item in items for it in item["content"] if it.get("type") == "tool_use"]
+            return [ReplyCall(str(it.get("name")), it.get("id"), _arguments(it.get("input"))) for it in blocks]
+    parts = [it["functionCall"] for item in items for it in item["parts"] if isinstance(it.get("functionCall"), dict)]
+    return [ReplyCall(str(it.get("name")), it.get("id"), _arguments(it.get("args"))) for it in parts]
+
+
+def _arguments(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, dict) else {}
+
+
+def result_of(call: ReplyCall, text: str, dialect: DialectName) -> dict[str, Any]:
+    """The result of a call: an item, or on two wires a part of one."""
+    match dialect:
+        case "openai_chat":
+            return {"role": "tool", "tool_call_id": call.id, "content": text}
+        case "responses":
+            return {"type": "function_call_output", "call_id": call.id, "output": text}
+        case "anthropic":
+            return {"type": "tool_result", "tool_use_id": call.id, "content": text}
+    own = {"id": call.id} if call.id else {}
+    return {"functionResponse": {**own, "name": call.name, "response": {"output": text}}}
+
+
+def result_items(results: Sequence[dict[str, Any]], dialect: DialectName) -> list[dict[str, Any]]:
+    """The results of a reply that calls nothing else, as items."""
+    match dialect:
+        case "anthropic":
+            return [{"role": "user", "content": list(results)}]
+        case "gemini":
+            return [{"role": "user", "parts": list(results)}]
+    return list(results)
+
+
+# -- what the client did not see ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledReply:
+    """A reply in whose place other items are sent: those with the calls of our tools, and their results.
+
+    Where the last of its replies called the client's tools too, `results` belong beside those that the client sends.
+    """
+
+    session: str
+    """The session that was shown: a fold opens another one, and ends it."""
+    number: int
+    """Of the first message of the reply as the client has it."""
+    messages: int
+    said: str
+    """Its text and calls, hashed."""
+    items: tuple[Any, ...]
+    results: tuple[tuple[int, Any], ...] = ()
+    """Each with its place among the calls."""
+    asked: tuple[str, ...] = ()
+    """Its calls of our tools, in words."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "session": self.session,
+            "number": self.number,
+            "messages": self.messages,
+            "said": self.said,
+            "items": list(self.items),
+            "results": [list(it) for it in self.results],
+            "asked": list(self.asked),
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> RecalledReply:
+        results = tuple((int(place), item) for place, item in value["results"])
+        items, asked = tuple(value["items"]), tuple(value["asked"])
+        return cls(value["session"], value["number"], value["messages"], value["said"], items, results, asked)
+
+
+def said_by(messages: Sequence[Any]) -> str:
+    """A hash of what messages say and call, however a client spells them."""
+    texts = "".join("".join(text_of(message).split()) for message in messages)
+    calls = [name_of_call(call) for message in messages for call in calls_of(message)]
+    return blake2b(repr((texts, calls)).encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def messages_of_reply(items: Sequence[Any], dialect: DialectName) -> Sequence[Any]:
+    """The messages that a reply is read as."""
+    return [item.message for item in History(dialect).extend(items)]
+
+
+def put_back(
+    shown: list[bytes | int], at: int, count: int, recalled: RecalledReply, raw: Sequence[bytes], dialect: DialectName
+) -> bool:
+    """Put what the client did not see into the items that are shown, for those from `at` on; False where it does not
+    fit there.
+
+    `shown` has the client's items by their place in `raw`.
+    """
+    items: list[bytes | int] = [*map(write_json, recalled.items)]
+    if recalled.results:
+        behind = shown[at + count :]
+        merged = _with_results([raw[it] if isinstance(it, int) else it for it in behind], recalled.results, dialect)
+        if merged is None:
+            return False
+        replaced, results = merged
+        items += [it if isinstance(it, bytes) else behind[it] for it in results]
+        count += replaced
+    shown[at : at + count] = items
+    return True
+
+
+def _with_results(
+    behind: Sequence[bytes], results: Sequence[tuple[int, Any]], dialect: DialectName
+) -> tuple[int, list[bytes | int]] | None:
+    """How many of the items behind a reply are the client's results, and what is sent for them: ours at the places of
+    their calls, the client's by their places. None where there are none.
+    """
+    own = [(place, write_json(result)) for place, result in results]
+    if dialect in ("openai_chat", "responses"):
+        whole: list[bytes | int] = [*takewhile(lambda at: _is_result(behind[at]), range(len(behind)))]
+        count = len(whole)
+        for place, result in own:
+            whole.insert(place, result)
+        return (count, whole) if count else None
+    name, mark = ("content", b'"tool_result"') if dialect == "anthropic" else ("parts", b'"functionResponse"')
+    body = RequestBody(behind[0]) if behind else None
+    parts = body.items(name) if body is not None else None
+    if body is None or parts is None or not any(mark in part for part in parts):
+        return None
+    for place, result in own:
+        parts.insert(place, result)
+    return 1, [body.with_fields({name: join_items(parts)})]
+
+
+def _is_result(item: bytes) -> bool:
+    if b'"tool"' not in item and b"_call_output" not in item:
+        return False
+    value = read_json(item)
+    return value.get("role") == "tool" or str(value.get("type", "")).endswith("_call_output")
+
+
+MAX_ROUNDS = 4
+"""So many replies that only recall are answered for one request."""
+ROUND_TOKENS = 4_000
+"""Of the results of one reply."""
+RECALL_HINT = f"{OPEN} opens them by number, and {SEARCH} finds them by words."
+"""In a handoff of a conversation whose model has the tools."""
+_MOSTRECALLS = 500
+_MOST_KNOWN = 2_000
+_MAX_QUERY_CHARS = 2_000
+_SMALLER_PAGES = 3
+"""So often a page is opened again with fewer characters, where its text has more tokens than usual."""
+_LIMIT = "Not answered: recall was used as often as it may be in one turn. Reply with what you know."
+
+_log = logging.getLogger("clew.gateway")
+
+
+@dataclass(slots=True)
+class _KnownRecalls:
+    """What was recalled in a session, as this process knows it."""
+
+    last_reply: int | None
+    """The newest reply that it knows of: behind another one the store is asked again."""
+    replies: list[RecalledReply] = field(default_factory=list)
+
+
+class GatewayRecall:
+    """Offers the tools and answers their calls. One for each gateway process."""
+
+    def __init__(self, runtime: Runtime, callers: Callers, *, is_on: bool = True) -> None:
+        self._runtime = runtime
+        self._callers = callers
+        self._is_on = is_on
+        self._known: dict[str, _KnownRecalls] = {}
+        self._refused: set[tuple[str, str]] = set()
+        """Owners and models whose upstream has refused the tools."""
+
+    def is_on(self, headers: Mapping[str, str], caller: Caller) -> bool:
+        """Whether recall is on for a request: as it says itself, its caller's key, or the gateway, in this order."""
+        asked = headers.get(RECALL_HEADER, "").strip().lower()
+        asked = asked if asked in ("on", "off") else caller.recall or ("on" if self._is_on else "off")
+        return asked == "on"
+
+    def may_offer(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> bool:
+        """Whether the tools may be in a request, once its conversation is folded."""
+        if exchange.mode != "compact" or not self.is_on(headers, exchange.caller) or is_compaction_request(headers):
+            return False
+        if (exchange.caller.owner, request.model) in self._refused:
+            return False
+        return may_offer(request, exchange.http.query)
+
+    def refuse(self, exchange: GatewayExchange, status: int, words: str) -> bool:
+        """Whether a refusal may be about the tools, which are then left out of this caller's requests for a model."""
+        turn, request = exchange.recall, exchange.request
+        if turn is None or request is None or turn.rounds or status not in (400, 404, 422, 500, 501):
+            return False
+        if not any(word in words.lower() for word in ("tool", "function", "clew_")):
+            return False
+        _log.warning("an upstream refuses more tools: recall is not offered to %s any more", request.model)
+        self._refused.add((exchange.caller.owner, request.model))
+        exchange.recall, exchange.may_recall = None, False
+        return True
+
+    # -- before the upstream is asked ----------------------------------------------------------------------------------
+
+    async def offer(
+        self,
+        exchange: GatewayExchange,
+        request: WireRequest,
+        opened: OpenConversation,
+        conversation: Conversation,
+        items: Sequence[bytes] | None,
+    ) -> Sequence[bytes] | None:
+        """Offer the tools for a folded conversation; the items with what its model saw and the client did not."""
+        turn = exchange.recall
+        exchange.recall = None
+        if items is None or not exchange.may_recall or opened.shown is None or not conversation.is_compacted:
+            return items
+        exchange.recall = turn or RecallTurn(request.wire, RECALL_TOOLS, tools_behind(request))
+        known = await self._recalled(conversation)
+        shown = list(opened.shown)
+        # Some of them may have been changed on their way.
+        own = {place: item for place, item in zip(shown, items, strict=True) if isinstance(place, int)}
+        for recalled in reversed(known.replies):  # so that the places before it stay
+            self._put_back(exchange, opened, shown, recalled, request)
+        opened.shown = shown
+        return [it if isinstance(it, bytes) else own[it] for it in shown]
+
+    def count(
+        self,
+        exchange: GatewayExchange,
+        request: WireRequest,
+        headers: Mapping[str, str],
+        items: Sequence[bytes] | None,
+    ) -> Sequence[bytes] | None:
+        """Have the tools counted with the items that would be sent, where they would be offered."""
+        if items is not None and self.may_offer(exchange, request, headers):
+            exchange.recall = RecallTurn(request.wire, RECALL_TOOLS, tools_behind(request))
+        return items
+
+    def _put_back(
+        self,
+        exchange: GatewayExchange,
+        opened: OpenConversation,
+        shown: list[bytes | int],
+        recalled: RecalledReply,
+        request: WireRequest,
+    ) -> None:
+        view, dialect, raw = opened.view, request.wire.dialect, request.items
+        first, stop = view.place_of(recalled.number), view.place_of(recalled.number + recalled.messages)
+        if first not in shown or first >= stop:
+            return
+        at, count = shown.index(first), stop - first
+        if shown[at : at + count] != list(range(first, stop)):
+            return
+        came = messages_of_reply([view.items[place] for place in range(first, stop)], dialect)
+        if said_by(came) != recalled.said:
+            return  # the client went on with another reply
+        before = len(shown)
+        try:
+            put_back(shown, at, count, recalled, raw, dialect)
+        except (UnreadableBody, AttributeError):
+            return
+        if exchange.drops_all_thinking:
+            added = len(shown) - before + count
+            shown[at : at + added] = [
+                without_thinking(it) if isinstance(it, bytes) else it for it in shown[at : at + added]
+            ]
+
+    async def _recalled(self, conversation: Conversation) -> _KnownRecalls:
+        """What was recalled since the newest fold; read from the store where another process may have replied."""
+        session, last = conversation.session, _last_reply(conversation)
+        known = self._known.get(session)
+        if known is None or known.last_reply != last:
+            records = await self._runtime.store.engine_records(session, RECALLS, limit=_MOSTRECALLS)
+            replies = [RecalledReply.from_json(it.value) for it in records if it.value["session"] == session]
+            known = _KnownRecalls(last, sorted(replies, key=lambda it: it.number))
+            self._keep(session, known)
+        return known
+
+    def _keep(self, session: str, known: _KnownRecalls) -> None:
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[session] = known
+
+    # -- behind a reply ------------------------------------------------------------------------------------------------
+
+    async def goes_on(self, exchange: GatewayExchange, reader: ReplyReader) -> bool:
+        """Whether a reply does nothing but recall: then its calls are answered, and the model is to be asked again."""
+        turn, conversation = exchange.recall, exchange.conversation
+        assert turn is not None and exchange.request is not None
+        reply = reader.reply(exchange.model)
+        if conversation is None or reply is None:
+            return False
+        dialect = turn.wire.dialect
+        items = reader.items()
+        calls = calls_in(items, dialect)
+        own = [call for call in calls if call.is_own]
+        if not own:
+            return False
+        turn.asked += [call.line for call in own]
+        is_whole = reply.finish == "tool_calls"
+        is_answered = is_whole and turn.rounds < MAX_ROUNDS
+        texts = await self._answers(conversation, own) if is_answered else [_LIMIT] * len(own)
+        results = [result_of(call, text, dialect) for call, text in zip(own, texts, strict=True)]
+        if len(own) < len(calls):
+            places = [at for at, call in enumerate(calls) if call.is_own]
+            turn.results = tuple(zip(places, results, strict=True))
+            return False
+        if not is_whole or turn.rounds > MAX_ROUNDS:
+            turn.unanswered = tuple(result_items(results, dialect))
+            return False
+        turn.rounds += 1
+        turn.may_call = turn.rounds <= MAX_ROUNDS
+        turn.added += [*items, *result_items(results, dialect)]
+        await self._charge(exchange, conversation, reader)
+        return True
+
+    async def _charge(self, exchange: GatewayExchange, conversation: Conversation, reader: ReplyReader) -> None:
+        """Record a reply that the client does not see as a call of its own, and charge it to the caller."""
+        turn, usage = exchange.recall, reader.usage()
+        assert turn is not None
+        if usage is None:
+            return
+        call = call_of(usage, conversation.target, AUXILIARY)
+        turn.first_usage = turn.first_usage or usage
+        turn.spent += usage
+        turn.cost_micros += call.cost_micros or 0
+        try:
+            await self._runtime.store.record_call(conversation.session, call)
+            await self._callers.add_spending(exchange.caller, call.cost_micros or 0)
+        except ClewError as problem:
+            _log.error("a recall could not be charged: %s", where_it_failed(problem))
+
+    async def keep(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
+        """Keep what the model saw and the client does not, before the client has the end of its reply."""
+        turn, conversation, taken = exchange.recall, exchange.conversation, exchange.taken
+        if turn is None or conversation is None or taken is None or not reader.is_complete:
+            return
+        dialect = turn.wire.dialect
+        given = turn.recorded(reader).items()
+        messages = messages_of_reply(given, dialect)
+        if not messages:
+            return
+        session, number = conversation.session, taken.messages
+        known = self._known.setdefault(session, _KnownRecalls(None))
+        known.last_reply = number + len(messages) - 1
+        if not turn.rounds and not turn.results:
+            return
+        items = (*turn.added, *reader.items(), *turn.unanswered)
+        said = said_by(messages)
+        recalled = RecalledReply(session, number, len(messages), said, items, turn.results, tuple(turn.asked))
+        try:
+            record = EngineRecord(f"{number}.{said}", recalled.as_json(), number + len(messages))
+            await self._runtime.store.put_engine_records(session, RECALLS, [record])
+        except StoreError as problem:
+            _log.error("a recall could not be kept: %s", where_it_failed(problem))
+            return
+        known.replies = [it for it in known.replies if it.number < number] + [recalled]
+        opened, request = exchange.opened, exchange.request
+        if opened is None or opened.shown is None or request is None or turn.results:
+            return
+        if opened.shown_of == len(request.items):  # no other request came: what is counted next has this too
+            opened.shown = [*opened.shown, *map(write_json, items)]
+            opened.shown_of += len(given)
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    async def _answers(self, conversation: Conversation, calls: Sequence[ReplyCall]) -> list[str]:
+        """The texts for calls of our tools, within the tokens of a round."""
+        share = ROUND_TOKENS // len(calls)
+        return [await self._answer(conversation, call, share) for call in calls]
+
+    async def _answer(self, conversation: Conversation, call: ReplyCall, tokens: int) -> str:
+        try:
+            if call.name == SEARCH:
+                text, numbers = await self._search(conversation, _text(call, "query"), tokens)
+            else:
+                text, numbers = await self._open(conversation, _text(call, "messages"), _text(call, "around"), tokens)
+        except InvalidArgument as problem:
+            text, numbers = str(problem), ()
+        except StoreError as problem:
+            _log.error("a recall failed: %s", where_it_failed(problem))
+            text, numbers = "The history cannot be read now.", ()
+        text = _within(text, tokens, conversation.target.model)
+        used = counter_for(conversation.target.model).text(text)
+        self._runtime.events.emit(HistoryRecalled(conversation.session, call.name, numbers, used))
+        return text
+
+    async def _search(self, conversation: Conversation, query: str, tokens: int) -> tuple[str, tuple[str, ...]]:
+        if not query.strip():
+            raise InvalidArgument("query is empty; give the words to look for")
+        view = conversation.view.stored
+        seen = {seq for at, seq in enumerate(view.seqs) if seq is not None and at not in view.written}
+
+        def is_seen(hit: SearchHit) -> bool:
+            return hit.kind == "message" and hit.seq in seen
+
+        scope = SearchScope(conversation_of=conversation.session, kinds=("message", "output"))
+        limit = max(1, 10 * tokens // ROUND_TOKENS)
+        page = await search_history(self._runtime.store, query, scope, limit=limit, is_seen=is_seen)
+        if not page.hits:
+            rest = " beyond what you see already" if page.hidden else ""
+            return f"Nothing found{rest}. Try other or fewer words.", ()
+        hits = []
+        for found in page.hits:
+            texts = (f"{name}: {text}" if name else text for name, text in found_texts(found))
+            hits.append("\n".join([f"[{found_label(found)}]", *texts]))
+        return "\n\n".join(hits), tuple(f"m{number}" for found in page.hits for number in found.numbers[:1])
+
+    async def _open(
+        self, conversation: Conversation, wanted: str, words: str, tokens: int
+    ) -> tuple[str, tuple[str, ...]]:
+        chars = PAGE_CHARS * tokens // ROUND_TOKENS
+        is_one = "-" not in wanted and "," not in wanted
+        counter = counter_for(conversation.target.model)
+        for _ in range(_SMALLER_PAGES):
+            page = await open_messages(
+                self._runtime.store,
+                conversation.session,
+                wanted,
+                words=words,
+                chars=chars if is_one else None,
+                page_chars=chars,
+            )
+            text = _opened_text(page)
+            if (used := counter.text(text)) <= tokens:
+                break
+            chars = max(1, chars * tokens * 9 // (used * 10))
+        return text, tuple(f"m{message.number}" for message in page.messages)
+
+
+def _opened_text(page: OpenedPage) -> str:
+    lines = []
+    for message in page.messages:
+        for part in message.parts:
+            label = ", ".join(filter(None, (opened_label(message), position_of(part, len(message.text)))))
+            lines.append(f"[{label}]\n{message.text[part.start : part.stop]}")
+    if page.missing:
+        lines.append(f"(none of these words is there: {page.missing})")
+    if page.next:
+        lines.append(f"({reading_on(page)})")
+    return "\n\n".join(lines)
+
+
+def _last_reply(conversation: Conversation) -> int | None:
+    """The number of the newest reply in a conversation."""
+    view = conversation.view
+    places = (at for at in range(len(view.messages) - 1, -1, -1) if view.messages[at]["role"] == "assistant")
+    return next((seq for at in places if (seq := view.seqs[at]) is not None), None)
+
+
+def _text(call: ReplyCall, name: str) -> str:
+    value = call.arguments.get(name)
+    text = f"m{value}" if isinstance(value, int) and name == "messages" else value if isinstance(value, str) else ""
+    return text[:_MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
+
+
+def _within(text: str, tokens: int, model: str) -> str:
+    """The text, or its beginning where it has more tokens."""
+    while (used := counter_for(model).text(text)) > tokens:
+        text = text[: max(200, len(text) * (tokens - 20) // used - 200)] + "\n(cut)"
+        if len(text) < 300:
+            break
+    return text

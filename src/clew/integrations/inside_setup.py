@@ -1,0 +1,210 @@
+"""Plugins of Clew inside other agents: which there are, where they go, and how they are put there and taken out.
+
+A plugin is a few files of the program's own kind, shipped in this package. Programs that find plugins by their place
+need no change of their config; where one does, the bytes from before are kept, so that undoing gives them back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from clew.config import clew_home, replace_file
+from clew.errors import ConfigProblem, InvalidConfig
+
+_MARK = "Clew inside"
+"""In every plugin: a file without it is somebody else's."""
+_BACKUP = "inside-setup-{}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class InsideProgram:
+    """A program that a plugin replaces the compaction of."""
+
+    name: str
+    title: str
+    place: Callable[[Path, Mapping[str, str]], Path]
+    """The folder that the files go to."""
+    config: Callable[[Path, Mapping[str, str]], Path] | None = None
+    """Of a program that must be told of the plugin: its config, JSON."""
+    values: tuple[tuple[tuple[str, ...], Any], ...] = ()
+    """What is set there: keys and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file before and after; None where there is none."""
+
+    path: Path
+    before: str | None
+    after: str | None
+
+    @property
+    def is_change(self) -> bool:
+        return self.before != self.after
+
+
+def _in(variable: str, default: str, *names: str) -> Callable[[Path, Mapping[str, str]], Path]:
+    def place(home: Path, environ: Mapping[str, str]) -> Path:
+        chosen = environ.get(variable, "").strip()
+        folder = home / default if not chosen else home / chosen[2:] if chosen.startswith("~/") else Path(chosen)
+        return folder.joinpath(*names)
+
+    return place
+
+
+INSIDE_PROGRAMS = (
+    InsideProgram("claude-code", "Claude Code", _in("CLAUDE_CONFIG_DIR", ".claude", "skills", "clew")),
+    InsideProgram("opencode", "opencode", _in("XDG_CONFIG_HOME", ".config", "opencode", "plugin")),
+    InsideProgram("pi", "pi", _in("PI_CODING_AGENT_DIR", ".pi/agent", "extensions")),
+    InsideProgram(
+        "openclaw",
+        "OpenClaw",
+        _in("OPENCLAW_STATE_DIR", ".openclaw", "extensions", "clew"),
+        _in("OPENCLAW_STATE_DIR", ".openclaw", "openclaw.json"),
+        (
+            (("agents", "defaults", "compaction", "provider"), "clew"),
+            (("plugins", "entries", "clew", "enabled"), True),
+        ),
+    ),
+)
+
+
+def inside_program(name: str) -> InsideProgram:
+    return next(each for each in INSIDE_PROGRAMS if each.name == name)
+
+
+def planned_changes(program: InsideProgram, environ: Mapping[str, str], *, undo: bool = False) -> list[FileChange]:
+    """What a setup would change, or with `undo` what would be taken back. `InvalidConfig` where it cannot be."""
+    home = _home(environ)
+    folder = program.place(home, environ)
+    changes = []
+    for name, text in _shipped(program.name):
+        path = folder / name
+        before = _read(path)
+        if before is not None and before != text and _MARK not in before:
+            raise InvalidConfig([ConfigProblem(str(path), "", "is no file of Clew", "move it away, and set up again")])
+        changes.append(FileChange(path, before, None if undo else text))
+    if program.config is not None:
+        changes.append(_config_change(program, program.config(home, environ), environ, undo=undo))
+    return changes
+
+
+def apply_changes(
+    program: InsideProgram, changes: list[FileChange], environ: Mapping[str, str], *, undo: bool = False
+) -> list[FileChange]:
+    """Write them; those that were needed come back."""
+    needed = [change for change in changes if change.is_change]
+    backup = clew_home(environ) / _BACKUP.format(program.name)
+    config = program.config(_home(environ), environ) if program.config else None
+    for change in needed:
+        if change.path == config and not undo:
+            noted = {"config": str(change.path), "before": change.before, "after": change.after}
+            replace_file(backup, json.dumps(noted))
+        if change.after is None:
+            change.path.unlink(missing_ok=True)
+            _remove_empty(change.path.parent, program.place(_home(environ), environ))
+            continue
+        mode = change.path.stat().st_mode & 0o777 if change.path.exists() else 0o644
+        replace_file(change.path, change.after)
+        change.path.chmod(mode)
+    if undo:
+        backup.unlink(missing_ok=True)
+    return needed
+
+
+def is_installed(program: InsideProgram, environ: Mapping[str, str]) -> bool:
+    """Whether every file is there as this version ships it, and the config names the plugin."""
+    return not any(change.is_change for change in planned_changes(program, environ))
+
+
+def _shipped(name: str) -> Iterator[tuple[str, str]]:
+    """The files of a plugin, by their path below its folder."""
+    root = files("clew.integrations") / "inside" / name
+
+    def below(folder: Any, prefix: str) -> Iterator[tuple[str, str]]:
+        for each in sorted(folder.iterdir(), key=lambda it: it.name):
+            if each.is_dir():
+                yield from below(each, f"{prefix}{each.name}/")
+            else:
+                yield f"{prefix}{each.name}", each.read_text(encoding="utf-8")
+
+    return below(root, "")
+
+
+def _config_change(program: InsideProgram, path: Path, environ: Mapping[str, str], *, undo: bool) -> FileChange:
+    text = _read(path)
+    if undo:
+        return FileChange(path, text, _undone(program, path, text, environ))
+    read = _json(path, text)
+    changed = False
+    for keys, value in program.values:
+        inner = read
+        for key in keys[:-1]:
+            inner = inner.setdefault(key, {})
+            if not isinstance(inner, dict):
+                raise InvalidConfig([ConfigProblem(str(path), ".".join(keys), "is no object", "set it by hand")])
+        if inner.get(keys[-1]) != value:
+            inner[keys[-1]], changed = value, True
+    return FileChange(path, text, json.dumps(read, indent=2, ensure_ascii=False) + "\n" if changed else text)
+
+
+def _undone(program: InsideProgram, path: Path, text: str | None, environ: Mapping[str, str]) -> str | None:
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        noted = json.loads((clew_home(environ) / _BACKUP.format(program.name)).read_text("utf-8"))
+        if noted["config"] == str(path) and noted["after"] == text:
+            before: str | None = noted["before"]
+            return before
+    if text is None:
+        return None
+    # Something else was changed since: our values alone are taken out.
+    read = _json(path, text)
+    changed = False
+    for keys, value in program.values:
+        inner: Any = read
+        for key in keys[:-1]:
+            inner = inner.get(key) if isinstance(inner, dict) else None
+        if isinstance(inner, dict) and inner.get(keys[-1]) == value:
+            del inner[keys[-1]]
+            changed = True
+    return json.dumps(read, indent=2, ensure_ascii=False) + "\n" if changed else text
+
+
+def _json(path: Path, text: str | None) -> dict[str, Any]:
+    try:
+        read = json.loads(text or "{}")
+    except ValueError as error:
+        remedy = "it is no plain JSON (comments?); set agents.defaults.compaction.provider by hand"
+        raise InvalidConfig([ConfigProblem(str(path), "", "cannot be read", remedy)]) from error
+    if not isinstance(read, dict):
+        raise InvalidConfig([ConfigProblem(str(path), "", "is no object", "is it the right file?")])
+    return read
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidConfig([ConfigProblem(str(path), "", "cannot be read", str(error))]) from error
+
+
+def _remove_empty(folder: Path, top: Path) -> None:
+    """Remove folders of a plugin that hold nothing any more, its own included where nothing but it can be there."""
+    last = top if top.name == "clew" else None
+    while folder.is_dir() and not any(folder.iterdir()) and (folder == last or (top in folder.parents)):
+        folder.rmdir()
+        folder = folder.parent
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    named = environ.get("HOME") or environ.get("USERPROFILE")
+    if not named:
+        raise InvalidConfig([ConfigProblem("environment", "HOME", "is not set", "set it to your home folder")])
+    return Path(named)

@@ -1,0 +1,284 @@
+"""Where plugins are found: folders, `plugins/<kind>/<name>/` of the Clew home, and installed packages.
+
+A folder is a Python package with a `register()`. A package has an entry point whose name is the plugin's, and whose
+target is its `register()`: `[project.entry-points."clew.context_engine"]` with `turns = "clew_turns:register"`.
+
+Both are found and described by reading files, and imported when loaded. A folder is imported under a private module
+name, so that neither two plugins with an `engine.py` nor a plugin and an installed package get in each other's way.
+
+An optional `plugin.yaml` describes the plugin without running it. Unknown keys are ignored; a newer Clew may have them.
+
+    description: keeps whole turns
+    version: 1.0.0
+    contract: 1
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from threading import RLock
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from clew.errors import PluginError
+from clew.plugins.registry import (
+    ALLOWED_NAMES,
+    Plugin,
+    PluginKind,
+    PluginOrigin,
+    PluginRegistration,
+    collect_registrations,
+    registration_by,
+    shown_name,
+    valid_name,
+)
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+_CODE = "__init__.py"
+_MANIFEST = "plugin.yaml"
+_LARGEST_MANIFEST_BYTES = 64_000
+_import_lock = RLock()
+
+
+def folder_plugins(kind: PluginKind, home: Path) -> list[Plugin]:
+    """Every plugin of the kind in the folder of plugins, by name; one that cannot be loaded has a `problem`."""
+    parent = home / kind.folder
+    try:
+        entries = sorted(parent.iterdir()) if parent.is_dir() else []
+        return [_plugin_of(kind, entry) for entry in entries if _may_be_plugin(entry)]
+    except OSError as error:
+        raise _unreadable(parent, error) from error
+
+
+def folder_plugin(kind: PluginKind, home: Path, name: str) -> Plugin | None:
+    """The plugin of this name; None where there is no folder for it."""
+    if not valid_name(name):
+        return None
+    folder = home / kind.folder / name
+    try:
+        return _plugin_of(kind, folder) if folder.is_dir() else None
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+
+
+def _may_be_plugin(entry: Path) -> bool:
+    if entry.name.startswith((".", "__")):
+        return False
+    return entry.is_dir() or entry.suffix == ".py"
+
+
+def _plugin_of(kind: PluginKind, folder: Path) -> Plugin:
+    manifest = read_manifest(folder, folder.name) if folder.is_dir() else None
+    problem = next(_problems(folder), "") or (manifest.problem if manifest else "")
+    return Plugin(
+        kind,
+        folder.name,
+        PluginOrigin.FOLDER,
+        str(folder),
+        load=partial(_load, kind, folder),
+        description=manifest.description if manifest else "",
+        version=manifest.version if manifest else "",
+        contract=manifest.contract if manifest else None,
+        problem=problem,
+        root=folder,
+    )
+
+
+def _problems(folder: Path) -> Iterator[str]:
+    """What is wrong, as far as can be seen without running anything."""
+    if not folder.is_dir():
+        yield f"{folder}: a plugin is a folder; make it {folder.with_suffix('') / _CODE}"
+        return
+    if not valid_name(folder.name):
+        yield f"{folder}: the folder's name cannot be asked for; use {ALLOWED_NAMES}"
+    code = folder / _CODE
+    if not code.is_file():
+        yield f"{code}: missing; it is where register() is expected"
+        return
+    try:
+        tree = ast.parse(code.read_bytes(), str(code))
+    except SyntaxError as error:
+        yield f"{code} line {error.lineno}: SyntaxError: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        yield f"{code}: not Python: {error}"
+    else:
+        if not _may_define_register(tree):
+            yield f"{code}: defines no register(); Clew calls it to learn what the plugin offers"
+
+
+def _may_define_register(tree: ast.Module) -> bool:
+    """Whether there is a definition, import or assignment of `register`, or a star import, which may define it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "register":
+            return True
+        if isinstance(node, ast.alias) and (node.asname or node.name) in ("register", "*"):
+            return True
+        if isinstance(node, ast.Name) and node.id == "register" and isinstance(node.ctx, ast.Store):
+            return True
+    return False
+
+
+def _load(kind: PluginKind, folder: Path) -> PluginRegistration:
+    with _import_lock:
+        module = _imported(kind, folder)
+    register = getattr(module, "register", None)
+    if not callable(register):
+        raise PluginError(
+            f"{folder / _CODE}: register() is missing", remedy="Clew calls it to learn what the plugin offers"
+        )
+    return registration_by(register, kind, folder.name, called="register()", named_by="folder")
+
+
+def _imported(kind: PluginKind, folder: Path) -> ModuleType:
+    private = _private_name(kind, folder)
+    if private in sys.modules:
+        return sys.modules[private]
+    code = folder / _CODE
+    spec = spec_from_file_location(private, code, submodule_search_locations=[str(folder)])
+    if spec is None or spec.loader is None:
+        raise PluginError(f"{code}: cannot be imported")
+    module = module_from_spec(spec)
+    sys.modules[private] = module
+    done = False
+    try:
+        # What it registers while being imported, outside register(), is ignored.
+        with collect_registrations():
+            spec.loader.exec_module(module)
+        done = True
+    finally:
+        if not done:
+            _remove_modules(private)
+    return module
+
+
+def _private_name(kind: PluginKind, folder: Path) -> str:
+    """One name per folder: `a-b` and `a_b`, and plugins of two homes, need different ones."""
+    digest = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return f"_clew_plugin_{kind.folder}_{folder.name.replace('-', '_')}_{digest}"
+
+
+def _remove_modules(private: str) -> None:
+    for name in [name for name in sys.modules if name == private or name.startswith(f"{private}.")]:
+        del sys.modules[name]
+
+
+def _unreadable(path: Path, error: OSError) -> PluginError:
+    return PluginError(f"{path}: cannot be read ({error.strerror})", remedy="check its permissions")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginManifest:
+    """The content of `plugin.yaml`; `problem` where it is not valid."""
+
+    description: str = ""
+    version: str = ""
+    contract: int | None = None
+    problem: str = ""
+
+
+def read_manifest(folder: Path, name: str) -> PluginManifest:
+    """The manifest of a plugin's folder; an empty one where there is none."""
+    path = folder / _MANIFEST
+    try:
+        if not path.exists():
+            return PluginManifest()
+        text = path.read_bytes()[: _LARGEST_MANIFEST_BYTES + 1].decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return PluginManifest(problem=f"{path}: cannot be read: {error}")
+    if len(text.encode()) > _LARGEST_MANIFEST_BYTES:
+        return PluginManifest(
+            problem=f"{path}: larger than {_LARGEST_MANIFEST_BYTES:,} bytes; a manifest holds a few lines"
+        )
+    # Only where there is a manifest: YAML takes long to import.
+    import yaml
+
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return PluginManifest(problem=f"{path}: not valid YAML: {' '.join(str(error).split())}")
+    return _manifest_of({} if content is None else content, path, name)
+
+
+def _manifest_of(content: Any, path: Path, name: str) -> PluginManifest:
+    if not isinstance(content, dict):
+        return PluginManifest(problem=f"{path}: keys are expected, as `description: ...`")
+    for key, allowed in (("name", str), ("description", str), ("version", str | int | float), ("contract", int)):
+        if key in content and (not isinstance(content[key], allowed) or isinstance(content[key], bool)):
+            words = {"contract": "a whole number", "version": "a version, as 1.0.0"}.get(key, "text")
+            return PluginManifest(problem=f"{path}: {key} = {content[key]!r} is not allowed; {words} is expected")
+    if content.get("name", name) != name:
+        return PluginManifest(
+            problem=f"{path}: name = {content['name']!r}, but its folder is {name!r}; they must be the same"
+        )
+    description = " ".join(content.get("description", "").split())
+    return PluginManifest(description, str(content.get("version", "")), content.get("contract"))
+
+
+# -- installed packages ------------------------------------------------------------------------------------------------
+
+
+def package_plugins(kind: PluginKind) -> list[Plugin]:
+    """Every plugin of the kind among the installed packages, by name; one that cannot be loaded has a `problem`."""
+    # Late, because it is slow to import and most runs look nothing up.
+    from importlib.metadata import entry_points
+
+    points = sorted(entry_points(group=kind.entry_points), key=lambda point: (point.name, _package(point)))
+    offers: dict[str, list[EntryPoint]] = {}
+    for point in points:
+        offers.setdefault(point.name, []).append(point)
+    return [_packaged(kind, same) for same in offers.values()]
+
+
+def package_plugin(kind: PluginKind, name: str) -> Plugin | None:
+    """The plugin of this name; None where no package has one."""
+    return next((plugin for plugin in package_plugins(kind) if plugin.name == name), None)
+
+
+def _packaged(kind: PluginKind, points: list[EntryPoint]) -> Plugin:
+    """The plugin of one name; where several packages offer it, that is its `problem`."""
+    point = points[0]
+    summaries = point.dist.metadata.get_all("Summary") if point.dist else None
+    return Plugin(
+        kind,
+        point.name,
+        PluginOrigin.PACKAGE,
+        " and ".join(map(_package, points)),
+        load=partial(_load_entry_point, kind, point),
+        description=" ".join(" ".join(summaries or ()).split()),
+        version=point.dist.version if point.dist else "",
+        problem=_problem_of_offers(points),
+    )
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def _problem_of_offers(points: list[EntryPoint]) -> str:
+    point = points[0]
+    if len(points) > 1:
+        return f"offered by {' and '.join(map(_package, points))}; uninstall all but one"
+    if not valid_name(point.name):
+        return f"the entry point's name {shown_name(point.name)} cannot be asked for; use {ALLOWED_NAMES}"
+    found = point.pattern.match(point.value)
+    if found is None or not found["attr"]:
+        return f"the entry point is {shown_name(point.value)}; module:function is expected, as package:register"
+    return ""
+
+
+def _load_entry_point(kind: PluginKind, point: EntryPoint) -> PluginRegistration:
+    # What it registers while being imported, outside its function, is ignored.
+    with collect_registrations():
+        register = point.load()
+    if not callable(register):
+        raise PluginError(f"the entry point {point.value!r} is {shown_name(register)}", remedy="a function is expected")
+    return registration_by(register, kind, point.name, called=point.value, named_by="entry point")

@@ -1,0 +1,310 @@
+"""Real agents with a plugin of Clew inside, straight before the mock upstream: who compacted, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from clew.app.inside_app import read_note, stop_service
+from clew.messages import ToolCall
+from clew.store import open_store
+from clew.testing import Upstream, UpstreamRules
+from clew.testing.upstream import ReceivedRequest, UpstreamAnswer
+from tests.clients.catalog import PROMPT
+from tests.clients.session import run_program, tool_names
+from tests.support.shell_worker import UNKNOWN_TASK, ShellWorker
+
+HANDOFF = b"are folded here"
+"""In every handoff, and in no description of a tool."""
+LIMIT_SECONDS = 300.0
+_FOLDED = "value 17 of round 1 is settled"
+"""A line of the first output, which every fold leaves out."""
+_FIRST_LINES = "value 16 of round 1"
+
+
+@dataclass(frozen=True, slots=True)
+class InsideClient:
+    """A program that runs with a plugin of Clew."""
+
+    name: str
+    """As `clew setup` takes it."""
+    package: str
+    program: str
+    words: tuple[str, ...]
+    prepare: Callable[[Path, str], Mapping[str, str]]
+    """Writes its config into a home folder, for an upstream, and returns its environment."""
+    node: str = ""
+    """The version of Node that it needs, from npm; empty for the one that is here."""
+    rounds: int = 16
+    lines: int = 600
+    window: int = 200_000
+    statuses: frozenset[int] = frozenset({200})
+    """What the upstream may answer; an overflow is what makes some programs compact."""
+    own_marks: tuple[bytes, ...] = ()
+    """What is in a request for its own summary."""
+    recall: str = "recall"
+    """How the name of its recall tool ends; empty where it has none."""
+
+
+@dataclass(slots=True)
+class InsideWorker:
+    """A model that works as `ShellWorker` does; at the end it recalls a line that was folded."""
+
+    work: ShellWorker
+    recall: str
+    on_fold: Callable[[], None] | None = None
+    folds: int = 0
+    asked: int = 0
+    recalled: str = ""
+
+    def __call__(self, received: ReceivedRequest) -> UpstreamAnswer:
+        names = list(tool_names(received.body))
+        tool = next((name for name in names if self.recall and name.endswith(self.recall)), None)
+        answer = self.work(received)
+        if not answer.text.startswith("Done with") or tool is None or self.asked:
+            if self.asked and not self.recalled and _FOLDED.encode() in received.raw:
+                self.recalled = _FOLDED
+            return answer
+        self.asked += 1
+        arguments = json.dumps({"query": _FIRST_LINES})
+        call: ToolCall = {"id": "call_recall", "type": "function", "function": {"name": tool, "arguments": arguments}}
+        return replace(answer, text="", calls=(call,))
+
+
+@dataclass(slots=True)
+class InsideResult:
+    """What became of a session."""
+
+    code: int | None
+    out: str
+    err: str
+    requests: int = 0
+    with_handoff: int = 0
+    own: int = 0
+    """Requests for a summary of the program's own."""
+    statuses: set[int] = field(default_factory=set)
+    tools: list[str] = field(default_factory=list)
+    recalled: str = ""
+    stored: int = 0
+    """Messages in the store."""
+    sessions: int = 0
+    compactions: int = 0
+    undone: list[str] = field(default_factory=list)
+    """Files that differ from those before the setup, after it was undone."""
+
+    def problems(self, client: InsideClient, *, with_clew: bool) -> list[str]:
+        expected: tuple[tuple[bool, str], ...] = (
+            (self.code != 0, f"exit status {self.code}"),
+            ("TASK-7" not in self.out or UNKNOWN_TASK in self.out, "it lost its task"),
+            (not self.statuses <= client.statuses, f"the upstream answered {sorted(self.statuses)}"),
+            (bool(self.undone), f"not as before the setup: {self.undone}"),
+        )
+        if with_clew:
+            expected += (
+                (self.with_handoff == 0, "no request had a handoff of Clew"),
+                (self.own > 0, f"{self.own} compactions of its own"),
+                (self.compactions < 1, "no compaction is in the store"),
+                (self.sessions != 1, f"{self.sessions} sessions in the store"),
+                (bool(client.recall) and not self.recalled, f"recall brought nothing back; tools: {self.tools}"),
+            )
+        else:
+            expected += (
+                (self.with_handoff > 0, "a handoff of Clew came though Clew was stopped"),
+                (self.own == 0, "it did not compact by itself"),
+            )
+        return [what for is_so, what in expected if is_so]
+
+
+async def run_inside(client: InsideClient, program: Path, folder: Path, *, with_clew: bool = True) -> InsideResult:
+    """Set the plugin up, let the program work until it has compacted twice, and undo the setup.
+
+    Without Clew the service cannot be started: the program has to compact by itself.
+    """
+    home, work = folder / "home", folder / "work"
+    home.mkdir(parents=True)
+    work.mkdir()
+    own = ShellWorker(client.rounds, client.lines)
+    worker = InsideWorker(own, client.recall)
+    rules = UpstreamRules(client.window, pairs=True)
+    async with Upstream(answers=worker, rules=rules, caches=True, models=[{"id": "mock-model"}]) as upstream:
+        more = await asyncio.to_thread(client.prepare, home, upstream.origin)
+        environ = inside_environ(home, program, more)
+        before = await asyncio.to_thread(_files, home)
+        await asyncio.to_thread(_setup, client, environ)
+        await asyncio.to_thread(_serve if with_clew else _break_start, home, environ)
+        words = [PROMPT if word == "PROMPT" else word for word in client.words]
+        try:
+            code, out, err = await run_program((str(program), *words), environ, work, LIMIT_SECONDS)
+        finally:
+            await asyncio.to_thread(stop_service, environ)
+        result = InsideResult(code, out, err, recalled=worker.recalled)
+        _judge(upstream.received, client, result)
+    if with_clew:
+        await _read_store(home, result)
+    await asyncio.to_thread(_setup, client, environ, "--undo")
+    after = await asyncio.to_thread(_files, home)
+    result.undone = [name for name, content in before.items() if after.get(name, content) != content]
+    result.undone += [name for name in after if name not in before and _is_of_clew(name)]
+    return result
+
+
+def inside_environ(home: Path, program: Path, more: Mapping[str, str]) -> dict[str, str]:
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    python = os.pathsep.join(filter(None, sys.path))
+    base = {"HOME": str(home), "PATH": path, "PYTHONPATH": python, "LANG": "C.UTF-8", "TERM": "dumb"}
+    given = {**base, **more}
+    return {**given, "PATH": f"{given.pop('NODE_BIN')}{os.pathsep}{path}"} if "NODE_BIN" in given else given
+
+
+def _setup(client: InsideClient, environ: Mapping[str, str], *flags: str) -> None:
+    command = [sys.executable, "-m", "clew", "setup", client.name, *flags]
+    subprocess.run(command, env=dict(environ), check=True, capture_output=True)
+
+
+def _serve(home: Path, environ: Mapping[str, str]) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "clew", "setup", "service"], env=dict(environ), check=True, capture_output=True
+    )
+
+
+def _break_start(home: Path, environ: Mapping[str, str]) -> None:
+    """Let the note lead to a port that nobody listens on, and to a command that does nothing."""
+    note = {"start": ["true"], "url": "http://127.0.0.1:9", "token": "fake", "pid": 0}
+    (home / ".clew" / "inside.json").write_text(json.dumps(note))
+    assert read_note(environ).url
+
+
+def _judge(received: Sequence[ReceivedRequest], client: InsideClient, result: InsideResult) -> None:
+    for call in (it for it in received if it.wire):
+        result.requests += 1
+        result.statuses.add(call.status)
+        result.with_handoff += HANDOFF in call.raw
+        result.own += any(mark in call.raw for mark in client.own_marks)
+        result.tools = [name for name in tool_names(call.body) if "clew" in name] or result.tools
+
+
+async def _read_store(home: Path, result: InsideResult) -> None:
+    async with open_store(str(home / ".clew" / "state.db")) as store:
+        tips = await store.list_sessions(limit=100, only_tips=True)
+        result.sessions = len(tips)
+        for tip in tips:
+            result.stored += (await store.view(tip.id)).next_seq
+            result.compactions += len(await store.compactions(tip.id))
+
+
+def _files(home: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(home)): path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file()}
+
+
+def _is_of_clew(name: str) -> bool:
+    # Claude Code logs the calls of every tool.
+    return "clew" in name and not name.startswith((".clew/", ".cache/"))
+
+
+def with_node(
+    prepare: Callable[[Path, str], Mapping[str, str]], folder: Path
+) -> Callable[[Path, str], Mapping[str, str]]:
+    """The same with a Node of its own first on the path."""
+    return lambda home, upstream: {**prepare(home, upstream), "NODE_BIN": str(folder)}
+
+
+# -- the programs ------------------------------------------------------------------------------------------------------
+
+
+def _claude_code(home: Path, upstream: str) -> Mapping[str, str]:
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text('{"theme": "dark"}')
+    return {
+        "ANTHROPIC_API_KEY": "fake",
+        "ANTHROPIC_BASE_URL": upstream,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000",
+    }
+
+
+def _opencode(home: Path, upstream: str) -> Mapping[str, str]:
+    folder = home / ".config" / "opencode"
+    folder.mkdir(parents=True)
+    options = {"baseURL": f"{upstream}/v1", "apiKey": "fake"}
+    models = {"mock-model": {"limit": {"context": 60_000, "output": 8_000}}}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": models}
+    config: dict[str, Any] = {
+        "$schema": "https://opencode.ai/config.json",
+        "model": "mock/mock-model",
+        "provider": {"mock": provider},
+    }
+    (folder / "opencode.json").write_text(json.dumps(config, indent=1))
+    return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+
+
+def _pi(home: Path, upstream: str) -> Mapping[str, str]:
+    folder = home / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    models = [{"id": "mock-model", "contextWindow": 90_000, "maxTokens": 8_000}]
+    provider = {"baseUrl": f"{upstream}/v1", "api": "openai-completions", "apiKey": "fake", "models": models}
+    (folder / "models.json").write_text(json.dumps({"providers": {"mock": provider}}))
+    return {"PI_OFFLINE": "1"}
+
+
+def _openclaw(home: Path, upstream: str) -> Mapping[str, str]:
+    folder = home / ".openclaw"
+    folder.mkdir()
+    model = {"id": "mock-model", "name": "mock-model", "contextWindow": 60_000, "maxTokens": 8_000}
+    provider = {"baseUrl": f"{upstream}/v1", "apiKey": "fake", "api": "openai-completions", "models": [model]}
+    config: dict[str, Any] = {
+        "models": {"mode": "merge", "providers": {"mock": provider}},
+        "agents": {"defaults": {"model": {"primary": "mock/mock-model"}}},
+    }
+    (folder / "openclaw.json").write_text(json.dumps(config, indent=1))
+    return {"OPENCLAW_SKIP_UPDATE_CHECK": "1"}
+
+
+INSIDE_CLIENTS = (
+    InsideClient(
+        "claude-code",
+        "@anthropic-ai/claude-code@2.1.327",
+        "claude",
+        ("-p", "PROMPT", "--model", "mock-model", "--allowedTools", "Bash", "mcp__clew__recall"),
+        _claude_code,
+        node="22",
+        own_marks=(b"create a detailed summary",),
+    ),
+    InsideClient(
+        "opencode",
+        "opencode-ai@1.18.33",
+        "opencode",
+        ("run", "PROMPT"),
+        _opencode,
+        own_marks=(b"Do not mention the summary process",),
+        recall="",
+    ),
+    InsideClient(
+        "pi",
+        "@earendil-works/pi-coding-agent@0.87.1",
+        "pi",
+        ("-p", "PROMPT", "--provider", "mock", "--model", "mock-model"),
+        _pi,
+        node="22",
+        own_marks=(b"# Conversation\\n[User]", b"<conversation>"),
+    ),
+    InsideClient(
+        "openclaw",
+        "openclaw@2026.9.6",
+        "openclaw",
+        ("agent", "--local", "--session-id", "s1", "--message", "PROMPT"),
+        _openclaw,
+        node="24",
+        window=60_000,
+        statuses=frozenset({200, 400}),
+        own_marks=(b"# Conversation\\n[User]", b"<conversation>"),
+        recall="",
+    ),
+)
