@@ -47,7 +47,7 @@ def unknown_words(narrow: str, wide: str) -> list[str]:
     return [
         word
         for word in found
-        if word.removesuffix("…") not in known
+        if word.strip("…") not in known
         and not _DRAWN.fullmatch(word)
         and not re.search(r"\d", word)
         # A cut that is marked breaks no word.
