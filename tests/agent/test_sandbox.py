@@ -145,7 +145,7 @@ def test_the_model_is_told(inside: SandboxedProject) -> None:
 
 def test_a_project_that_is_the_home_folder_still_hides_secrets(tmp_path: Path) -> None:
     home = home_of(tmp_path)
-    sandbox = BubblewrapSandbox("bwrap", home, [home], [home / ".ssh"])
+    sandbox = BubblewrapSandbox("bwrap", {"HOME": str(home)}, [home], home / ".clew")
     words = sandbox.arguments(home)
     assert words.index(str(home / ".ssh")) > words.index(str(home))
 
@@ -156,8 +156,19 @@ def test_it_is_an_error_where_it_is_chosen_and_not_installed(tmp_path: Path) -> 
 
 
 def test_it_is_an_error_where_the_system_forbids_it(tmp_path: Path) -> None:
-    program = tmp_path / "bwrap"
+    program, project = tmp_path / "bin/bwrap", tmp_path / "project"
+    program.parent.mkdir()
+    project.mkdir()
     program.write_text(f"#!{shutil.which('sh')}\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     program.chmod(0o755)
     with pytest.raises(SandboxUnavailable, match="cannot run here: bwrap: No permissions to create new namespace"):
-        BubblewrapSandbox.open({"PATH": str(tmp_path), "HOME": str(tmp_path)}, tmp_path, (), tmp_path / "clew")
+        BubblewrapSandbox.open({"PATH": str(program.parent), "HOME": str(tmp_path)}, project, (), tmp_path / "clew")
+
+
+def test_a_program_of_the_project_is_not_taken_for_bubblewrap(tmp_path: Path) -> None:
+    program = tmp_path / ".venv/bin/bwrap"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!{shutil.which('sh')}\nexit 0\n")
+    program.chmod(0o755)
+    with pytest.raises(SandboxUnavailable, match="there is no program `bwrap`"):
+        BubblewrapSandbox.open({"PATH": f"{program.parent}:.", "HOME": str(tmp_path)}, tmp_path, (), tmp_path / "clew")

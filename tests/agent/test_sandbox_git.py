@@ -21,7 +21,8 @@ CREDENTIALS = (
     ".config/stripe/config.toml .local/share/com.vercel.cli/auth.json .config/sops/age/keys.txt .ssh/id_ed25519 .netrc "
     ".aws/credentials .npmrc .pypirc .docker/config.json .kube/config .git-credentials .cargo/credentials.toml "
     ".gradle/gradle.properties .m2/settings.xml .terraform.d/credentials.tfrc.json .config/gh/hosts.yml .bash_history "
-    ".some-agent-of-tomorrow/token.json .config/another/session"
+    ".some-agent-of-tomorrow/token.json .config/another/session .config/git/credentials .julia/servers/x/auth.toml "
+    ".local/share/uv/credentials/credentials.toml .dotnet/corefx/cryptography/x509stores/my/a.pfx keys/account.json"
 ).split()
 
 
@@ -39,6 +40,7 @@ class Sandboxed:
             (self.home / name).write_text("visible")
         (self.home / ".gitconfig").write_text("[user]\n\tname = T\n\temail = t@example.org\n")
         self.environ = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+        self.environ["GOOGLE_APPLICATION_CREDENTIALS"] = str(self.home / "keys/account.json")
         if has_git:
             self.git("init", "-q", ".")
             (self.project / "a.txt").write_text("a\n")
@@ -127,6 +129,69 @@ async def test_no_code_is_left_that_git_runs_outside(escape: str, has_git: bool,
     for words in (["status"], ["diff"], ["log", "-1"], ["add", "-A"], ["commit", "-qm", "x"]):
         inside.git(*words, folder=where)
     assert not inside.escaped.exists(), text
+
+
+HOOK = "mkdir -p {0}; printf '#!/bin/sh\\ntouch {{0}}\\n' > {0}/post-index-change; chmod +x {0}/post-index-change; "
+ESCAPES_OF_TRUSTED = {
+    "the personal hooks folder, in the repository": (
+        "git config --global core.hooksPath .githooks",
+        HOOK.format(".githooks") + "echo 2 > a.txt; git add a.txt",
+        ".",
+    ),
+    "the personal hooks folder, in a new repository": (
+        "git config --global core.hooksPath .githooks",
+        "git init -q sub; " + HOOK.format("sub/.githooks") + "touch sub/x",
+        "sub",
+    ),
+    "a program that a filter runs": (
+        "mkdir tools; echo cat > tools/clean.sh; echo '*.txt filter=x' > .gitattributes; "
+        "git config filter.x.clean 'sh tools/clean.sh'",
+        "echo 'touch {0}; cat' > tools/clean.sh; echo 3 > a.txt",
+        ".",
+    ),
+    "a config that an included config includes": (
+        "git config include.path ../one.cfg; printf '[include]\n\tpath = two.cfg\n' > one.cfg",
+        CONFIG.format(escaped="{0}", config="two.cfg"),
+        ".",
+    ),
+    "a config that the personal one includes": (
+        "git config --global include.path $HOME/project/team.cfg",
+        CONFIG.format(escaped="{0}", config="team.cfg"),
+        ".",
+    ),
+    "a repository inside .git": (
+        "true",
+        "git init -q .git/sub; " + CONFIG.format(escaped="{0}", config=".git/sub/.git/config"),
+        ".git/sub",
+    ),
+    "hooks where there was no folder for them": ("rm -rf .git/hooks", HOOK.format(".git/hooks") + "touch x", "."),
+}
+
+
+@pytest.mark.parametrize("escape", ESCAPES_OF_TRUSTED)
+async def test_what_a_trusted_or_personal_config_names_is_not_changed_inside(escape: str, tmp_path: Path) -> None:
+    inside = made(tmp_path)
+    before, command, folder = ESCAPES_OF_TRUSTED[escape]
+    subprocess.run(["bash", "-c", before], cwd=inside.project, env=inside.environ, check=True)  # noqa: ASYNC221
+    sandbox = BubblewrapSandbox.open(inside.environ, inside.project, (), inside.home / ".clew")
+    terminal = TerminalTool(inside.project, inside.environ, sandbox=sandbox)
+    text = (await terminal.run({"command": command.replace("{0}", str(inside.escaped))}, CALL)).text
+    where = folder if (inside.project / folder).is_dir() else "."
+    for words in (["status"], ["diff"], ["add", "-A"], ["commit", "-qm", "x"]):
+        inside.git(*words, folder=where)
+    assert not inside.escaped.exists(), text
+
+
+async def test_a_password_in_the_personal_git_config_is_not_there(tmp_path: Path) -> None:
+    inside = made(tmp_path, has_git=False)
+    config = inside.home / ".gitconfig"
+    config.write_text(
+        config.read_text()
+        + '[url "https://oauth2:glpat-Zx81kQmT0aPwLr5v@git.example/"]\n\tinsteadOf = https://git.example/\n'
+    )
+    text = await inside.run("cat ~/.gitconfig; git config user.name")
+    assert "glpat-" not in text and "T" in text.splitlines()
+    assert "glpat-" in config.read_text()
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there yet"])

@@ -238,6 +238,16 @@ async def test_a_search_that_is_cancelled_leaves_no_child(project: Path, tmp_pat
         os.kill(child, 0)
 
 
+async def test_a_program_of_the_project_is_not_taken_for_ripgrep(project: Path, tmp_path: Path) -> None:
+    planted = project / ".venv/bin/rg"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(f"#!/bin/sh\ntouch {tmp_path}/RAN\n")
+    planted.chmod(0o755)
+    result = await search(project, {"PATH": f"{planted.parent}:.venv/bin:/usr/bin:/bin"}, pattern="def load")
+    assert "def load" in result.text
+    assert not (tmp_path / "RAN").exists()
+
+
 async def test_what_ripgrep_says_is_read_in_all_its_shapes(project: Path, tmp_path: Path) -> None:
     fake = tmp_path / "bin" / "rg"
     fake.parent.mkdir()

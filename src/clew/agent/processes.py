@@ -392,3 +392,11 @@ def command_environment(
     withheld = withheld_variables(environ, keep, withhold)
     passed = {name: value for name, value in environ.items() if name not in withheld}
     return {**_DEFAULT_VARIABLES, **passed, **_FIXED_VARIABLES}
+
+
+def path_outside(environ: Mapping[str, str], folders: Sequence[Path]) -> str:
+    """The search path without relative folders and those below these: a program there may be a command's own work."""
+    kept = [one for one in environ.get("PATH", os.defpath).split(os.pathsep) if one.startswith("/")]
+    return os.pathsep.join(
+        one for one in kept if not any(Path(os.path.realpath(one)).is_relative_to(it) for it in folders)
+    )

@@ -10,19 +10,35 @@ chosen and cannot run, that is an error: no command ever runs without it.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from clew.agent.files.file_types import secret_kind
 from clew.agent.git_controls import TrustedGit
+from clew.agent.processes import path_outside
 from clew.errors import SandboxUnavailable
+from clew.redact import redact_text
 
 SETTING = "terminal.sandbox"
 _PROBE_SECONDS = 20.0
 _VISIBLE_IN_HOME = (
-    *(".gitconfig", ".config/git", ".terminfo", ".nix-profile", ".pyenv", ".nvm", ".rustup", ".asdf", ".rbenv"),
+    *(
+        ".gitconfig",
+        ".config/git/config",
+        ".config/git/ignore",
+        ".config/git/attributes",
+        ".terminfo",
+        ".nix-profile",
+        ".pyenv",
+        ".nvm",
+        ".rustup",
+        ".asdf",
+        ".rbenv",
+    ),
     *(".sdkman", ".volta", ".opam", ".ghcup", ".julia", ".dotnet", ".nuget/packages", ".pub-cache/hosted", ".deno/bin"),
     *(".local/bin", ".local/lib", ".local/pipx", ".local/share/uv", ".local/share/pipx", ".local/share/pnpm"),
     *(
@@ -38,6 +54,10 @@ _VISIBLE_IN_HOME = (
 )
 """Tools, and what they fetched. All else in the home folder that begins with a dot is hidden: programs keep their
 credentials there, those of tomorrow too."""
+_HIDDEN_AMONG_TOOLS = (".local/share/uv/credentials", ".julia/servers", ".dotnet/corefx")
+_PERSONAL_GIT_CONFIGS = (".gitconfig", ".config/git/config")
+_NAMES_CREDENTIALS = re.compile(r"CREDENTIAL|SECRET|TOKEN|KEY|PASSW|AUTH|NETRC|CONFIG", re.IGNORECASE)
+"""Of a variable whose value is the path of a file with credentials."""
 _EMPTY_FOLDERS = ("/tmp", "/var/tmp", "/run")  # noqa: S108 (they are made empty: sockets of services lie there)
 _KEPT_IN_RUN = ("/run/current-system", "/run/wrappers")
 """Where NixOS keeps its programs."""
@@ -49,12 +69,13 @@ _LEFT_OUT_VARIABLES = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDR
 class BubblewrapSandbox:
     """Builds the arguments of `bwrap`, once for all commands of an agent."""
 
-    def __init__(self, program: str, home: Path, writable: Sequence[Path], hidden: Iterable[Path]) -> None:
+    def __init__(self, program: str, environ: Mapping[str, str], writable: Sequence[Path], clew_home: Path) -> None:
         self._program = program
-        self._home = home.resolve()
+        self._environ = environ
+        self._home = Path(environ.get("HOME") or "/nonexistent").resolve()
         self._writable = [path.resolve() for path in writable]
-        self._hidden = tuple(hidden)
-        self._git = TrustedGit(self._writable)
+        self._clew_home = clew_home.resolve()
+        self._git = TrustedGit(self._writable, environ)
 
     def arguments(self, folder: Path) -> list[str]:
         # For each command anew: a program may have signed in since.
@@ -78,9 +99,13 @@ class BubblewrapSandbox:
         # A home folder may lie in one that is made empty.
         kept = [path for path in (*_KEPT_IN_RUN, str(self._home)) if path != "/" and Path(path).is_dir()]
         mounts |= {path: ["--ro-bind", path, path] for path in kept}
-        mounts |= {str(path): _hiding(path) for path in (*self._hidden, *self._hidden_in_home()) if path.exists()}
+        hidden = (self._clew_home, *self._hidden_in_home(), *self._hidden_by_variables())
+        mounts |= {str(path): _hiding(path) for path in hidden if path.exists()}
         visible = [str(self._home / name) for name in _VISIBLE_IN_HOME if (self._home / name).exists()]
         mounts |= {path: ["--ro-bind", path, path] for path in visible}
+        among = [self._home / name for name in _HIDDEN_AMONG_TOOLS]
+        mounts |= {str(path): _hiding(path) for path in among if path.exists()}
+        mounts |= {path: ["--ro-bind", copy, path] for path, copy in self._redacted_configs()}
         mounts |= {str(path): ["--bind", str(path), str(path)] for path in self._writable}
         for git in map(str, self._git.folders):
             # A folder that something is mounted on cannot be moved away.
@@ -97,20 +122,41 @@ class BubblewrapSandbox:
             if is_hidden and name not in _VISIBLE_IN_HOME and not self._home.is_relative_to(path):
                 yield path
 
+    def _hidden_by_variables(self) -> Iterator[Path]:
+        """Files and folders of the home folder in which variables say that credentials are."""
+        for name, value in self._environ.items():
+            if not value.startswith("/") or not _NAMES_CREDENTIALS.search(name):
+                continue
+            path = Path(os.path.realpath(value))
+            holds_ours = any(one.is_relative_to(path) for one in (self._home, *self._writable))
+            if path.is_relative_to(self._home) and not holds_ours:
+                yield path
+
+    def _redacted_configs(self) -> Iterator[tuple[str, str]]:
+        """Personal configs of git with a password in them, each with its copy without one."""
+        for name in _PERSONAL_GIT_CONFIGS:
+            path = self._home / name
+            with suppress(OSError, UnicodeDecodeError):
+                text = path.read_text("utf-8")
+                if (redacted := redact_text(text)) != text:
+                    copy = self._clew_home / f"sandbox-{path.name.lstrip('.')}"
+                    copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    copy.write_text(redacted, "utf-8")
+                    yield str(path), str(copy)
+
     @classmethod
     def open(
         cls, environ: Mapping[str, str], project: Path, allowed: Sequence[Path], clew_home: Path
     ) -> BubblewrapSandbox:
         """The sandbox of a project. Raises SandboxUnavailable where bubblewrap is missing or cannot run here."""
-        program = shutil.which("bwrap", path=environ.get("PATH", os.defpath))
+        writable = [project, *(path for path in allowed if path.exists())]
+        program = shutil.which("bwrap", path=path_outside(environ, [path.resolve() for path in writable]))
         if program is None:
             raise SandboxUnavailable(
                 f"{SETTING} is bubblewrap, but there is no program `bwrap`; install it (Debian, Ubuntu, Fedora, Arch: "
                 f"the package bubblewrap), or set {SETTING} to none to run commands without walls"
             )
-        home = Path(environ.get("HOME") or "/nonexistent")
-        writable = [project, *(path for path in allowed if path.exists())]
-        sandbox = cls(program, home, writable, [clew_home.resolve()])
+        sandbox = cls(program, environ, writable, clew_home)
         sandbox._check(project, environ)
         return sandbox
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from clew.agent.approvals import Risk
 from clew.agent.files.file_search import FileSearch, FileSearchRequest, SearchedLine, python_command, ripgrep_command
 from clew.agent.files.paths import ResolvedPath, Workspace
+from clew.agent.processes import path_outside
 from clew.agent.tools.base import (
     AgentTool,
     Arguments,
@@ -158,7 +159,8 @@ class SearchFilesTool(AgentTool):
         return results
 
     def _search(self, request: FileSearchRequest, *, use_ripgrep: bool) -> FileSearch:
-        program = shutil.which("rg", path=self._environ.get("PATH", "")) if use_ripgrep else None
+        searched = path_outside(self._environ, (self._workspace.root, *self._workspace.allowed))
+        program = shutil.which("rg", path=searched) if use_ripgrep else None
         if program is None and not request.names:
             _check_pattern(request)
         command = ripgrep_command(program, request) if program else python_command(request)
