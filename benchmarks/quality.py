@@ -86,9 +86,21 @@ def rivals(hermes: HermesSide | None) -> dict[str, Callable[[list[Any]], Engine]
         found[f"Hermes {hermes.version}, its own size"] = lambda _: (
             lambda messages: _list(hermes.compress_without_model(messages))
         )
+    if find_spec("cliffcompaction"):
+        found["CliffCompaction, 40,000 chars"] = lambda _: cliff_compacted
     if find_spec("llmslim"):
         found["LLMSlim, 40,000 chars"] = lambda _: slimmed
     return found
+
+
+def cliff_compacted(messages: list[Any]) -> list[Any]:
+    """The request as CliffCompaction sends it under a strict budget of the same size; it counts four chars as a token."""
+    from cliffcompaction.config import Config
+    from cliffcompaction.dialects.openai_chat import DIALECT
+    from cliffcompaction.engine import Engine as Compactor
+
+    engine = Compactor(Config(threshold_tokens=TARGET_CHARS // 4, strict=True))
+    return _list(engine.prepare({"messages": messages}, DIALECT).outgoing_body()["messages"])
 
 
 def slimmed(messages: list[Any]) -> list[Any]:

@@ -18,6 +18,7 @@ from tests.support.cases import every_case
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WALK = (ROOT / "docs" / "walk.md").read_text(encoding="utf-8")
+HOW_WELL = (ROOT / "docs" / "how-well.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guides" / "compress.md").read_text(encoding="utf-8")
 COMMANDS = (ROOT / "docs" / "guides" / "commands.md").read_text(encoding="utf-8")
 COMPRESS_ROW = next(line for line in COMMANDS.splitlines() if line.startswith("| `clew compress"))
@@ -122,6 +123,17 @@ def test_the_table_names_every_command_and_no_other(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("flag", sorted(set(re.findall(r"`(--[a-z]+)`", COMPRESS_ROW))))
 def test_a_flag_of_the_table_is_one_of_compress(capsys: pytest.CaptureFixture[str], tmp_path: Path, flag: str) -> None:
     assert f"{flag} " in printed(capsys, tmp_path, "compress", "--help")
+
+
+def test_results_in_the_readme_are_those_of_the_page_how_well() -> None:
+    results = README.partition("\n## How well\n")[2].partition("\n## ")[0]
+    measured = {float(figure) for figure in re.findall(r"\d+\.\d(?=%)", HOW_WELL)}
+    # A cost above that of direct calls is 100% and the rest there.
+    more = {float(figure) for figure in re.findall(r"(\d+\.\d)% more than", results)}
+    shown = {float(figure) for figure in re.findall(r"(\d+(?:\.\d+)?)(?=%| to \d)", results)} - more
+    assert len(shown) >= 8
+    assert shown <= measured
+    assert {round(100 + figure, 1) for figure in more} <= measured
 
 
 def test_the_library_does_what_the_readme_shows(tmp_path: Path) -> None:

@@ -1,0 +1,14 @@
+"""The page "How well" and the script that writes its tables fit each other."""
+
+from __future__ import annotations
+
+import re
+
+import evidence
+
+
+def test_every_table_but_that_of_the_exams_is_written_by_the_script() -> None:
+    page = evidence.PAGE.read_text(encoding="utf-8")
+    written = re.sub(r"<!-- evidence: (\w+) -->.*?<!-- end -->", r"\1", page, flags=re.DOTALL)
+    assert len(re.findall(r"^\|[-: |]+\|$", written, re.MULTILINE)) == 1
+    assert set(re.findall(r"<!-- evidence: (\w+) -->", page)) == set(evidence.PARTS)
