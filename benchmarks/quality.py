@@ -94,7 +94,7 @@ def rivals(hermes: HermesSide | None) -> dict[str, Callable[[list[Any]], Engine]
 
 
 def cliff_compacted(messages: list[Any]) -> list[Any]:
-    """The request as CliffCompaction sends it under a strict budget of the same size; it counts four chars as a token."""
+    """The request as CliffCompaction sends it under a strict budget of the same size (it counts four chars a token)."""
     from cliffcompaction.config import Config
     from cliffcompaction.dialects.openai_chat import DIALECT
     from cliffcompaction.engine import Engine as Compactor
