@@ -267,6 +267,7 @@ PROMPT: Final = (
     UsageField("tokensevaluated"),                    # llama.cpp, native completion
     UsageField("tokensin"),                           # Cline and its kin
     UsageField("numprompttokens"),
+    UsageField("inputtexttokencount"),                # Bedrock's own models
     UsageField("nativetokensprompt"),                 # OpenRouter's account of a call; `tokens_*` are its own count
     UsageField("input"),                              # pi, opencode, gemini-cli
     UsageField("inputtokens", ("tokens",)),           # Cohere: what the model saw, not what is billed
@@ -332,6 +333,7 @@ OUTPUT: Final = (
     UsageField("outputtokencount"),
     UsageField("generatedtokencount"),                # watsonx
     UsageField("generatedtokens"),                    # TGI
+    UsageField("generationtokencount"),               # Llama on Bedrock
     UsageField("evalcount"),
     UsageField("tokenspredicted"),
     UsageField("tokensout"),
