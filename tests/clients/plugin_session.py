@@ -1,16 +1,19 @@
-"""Real agents with a plugin of Clew inside, straight before the mock upstream: who compacted, and what came of it."""
+"""Sessions of real agents with a plugin of Clew inside, connected to the mock upstream: who compacted, and how."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from clew.app.inside_app import read_note, stop_service
 from clew.messages import ToolCall
@@ -19,11 +22,14 @@ from clew.testing import Upstream, UpstreamRules
 from clew.testing.upstream import ReceivedRequest, UpstreamAnswer
 from tests.clients.catalog import PROMPT
 from tests.clients.session import run_program, tool_names
-from tests.support.shell_worker import UNKNOWN_TASK, ShellWorker
+from tests.support.shell_worker import UNKNOWN_TASK, ShellWorker, shell_tool_of
 
 HANDOFF = b"are folded here"
 """In every handoff, and in no description of a tool."""
 LIMIT_SECONDS = 300.0
+Service: TypeAlias = Literal["running", "stopped", "stopped after a fold"]
+"""The state of Clew's service during a session."""
+SERVICES: tuple[Service, ...] = ("running", "stopped", "stopped after a fold")
 _FOLDED = "value 17 of round 1 is settled"
 """A line of the first output, which every fold leaves out."""
 _FIRST_LINES = "value 16 of round 1"
@@ -60,11 +66,19 @@ class InsideWorker:
     work: ShellWorker
     recall: str
     on_fold: Callable[[], None] | None = None
-    folds: int = 0
+    """Called at the first request with a handoff."""
     asked: int = 0
     recalled: str = ""
+    arrivals: list[tuple[float, bool]] = field(default_factory=list)
+    """When each request of the work came, and whether it had a handoff."""
 
     def __call__(self, received: ReceivedRequest) -> UpstreamAnswer:
+        has_handoff = HANDOFF in received.raw
+        if shell_tool_of(received.body):
+            self.arrivals.append((time.monotonic(), has_handoff))
+        if has_handoff and self.on_fold:
+            self.on_fold()
+            self.on_fold = None
         names = list(tool_names(received.body))
         tool = next((name for name in names if self.recall and name.endswith(self.recall)), None)
         answer = self.work(received)
@@ -77,10 +91,16 @@ class InsideWorker:
         call: ToolCall = {"id": "call_recall", "type": "function", "function": {"name": tool, "arguments": arguments}}
         return replace(answer, text="", calls=(call,))
 
+    def fold_seconds(self) -> float | None:
+        """How much longer the round of the first fold took than the median of the rounds before it."""
+        folded = next((at for at, (_, has_handoff) in enumerate(self.arrivals) if has_handoff), 0)
+        rounds = [after - before for (before, _), (after, _) in pairwise(self.arrivals[: folded + 1])]
+        return rounds[-1] - statistics.median(rounds[:-1]) if len(rounds) > 1 else None
+
 
 @dataclass(slots=True)
 class InsideResult:
-    """What became of a session."""
+    """The outcome of a session."""
 
     code: int | None
     out: str
@@ -96,57 +116,64 @@ class InsideResult:
     """Messages in the store."""
     sessions: int = 0
     compactions: int = 0
+    fold_seconds: float | None = None
     undone: list[str] = field(default_factory=list)
     """Files that differ from those before the setup, after it was undone."""
 
-    def problems(self, client: InsideClient, *, with_clew: bool) -> list[str]:
+    def problems(self, client: InsideClient, service: Service) -> list[str]:
         expected: tuple[tuple[bool, str], ...] = (
             (self.code != 0, f"exit status {self.code}"),
             ("TASK-7" not in self.out or UNKNOWN_TASK in self.out, "it lost its task"),
             (not self.statuses <= client.statuses, f"the upstream answered {sorted(self.statuses)}"),
             (bool(self.undone), f"not as before the setup: {self.undone}"),
         )
-        if with_clew:
+        if service != "stopped":
             expected += (
                 (self.with_handoff == 0, "no request had a handoff of Clew"),
-                (self.own > 0, f"{self.own} compactions of its own"),
                 (self.compactions < 1, "no compaction is in the store"),
                 (self.sessions != 1, f"{self.sessions} sessions in the store"),
+            )
+        if service == "running":
+            expected += (
+                (self.own > 0, f"{self.own} compactions of its own"),
                 (bool(client.recall) and not self.recalled, f"recall brought nothing back; tools: {self.tools}"),
             )
         else:
             expected += (
-                (self.with_handoff > 0, "a handoff of Clew came though Clew was stopped"),
+                (service == "stopped" and self.with_handoff > 0, "a handoff of Clew came though Clew was stopped"),
                 (self.own == 0, "it did not compact by itself"),
             )
         return [what for is_so, what in expected if is_so]
 
 
-async def run_inside(client: InsideClient, program: Path, folder: Path, *, with_clew: bool = True) -> InsideResult:
-    """Set the plugin up, let the program work until it has compacted twice, and undo the setup.
+async def run_inside(client: InsideClient, program: Path, folder: Path, service: Service) -> InsideResult:
+    """Set the plugin up, let the program work until it has compacted, and undo the setup.
 
-    Without Clew the service cannot be started: the program has to compact by itself.
+    A stopped service cannot be started again: the program has to compact by itself. Where it is stopped after a fold,
+    the session is twice as long, so that another compaction follows.
     """
     home, work = folder / "home", folder / "work"
     home.mkdir(parents=True)
     work.mkdir()
-    own = ShellWorker(client.rounds, client.lines)
-    worker = InsideWorker(own, client.recall)
+    is_longer = service == "stopped after a fold"
+    worker = InsideWorker(ShellWorker(client.rounds * (2 if is_longer else 1), client.lines), client.recall)
     rules = UpstreamRules(client.window, pairs=True)
     async with Upstream(answers=worker, rules=rules, caches=True, models=[{"id": "mock-model"}]) as upstream:
         more = await asyncio.to_thread(client.prepare, home, upstream.origin)
         environ = inside_environ(home, program, more)
         before = await asyncio.to_thread(_files, home)
         await asyncio.to_thread(_setup, client, environ)
-        await asyncio.to_thread(_serve if with_clew else _break_start, home, environ)
+        await asyncio.to_thread(_serve if service != "stopped" else _break_start, home, environ)
+        if is_longer:
+            worker.on_fold = lambda: _stop(home, environ)
         words = [PROMPT if word == "PROMPT" else word for word in client.words]
         try:
             code, out, err = await run_program((str(program), *words), environ, work, LIMIT_SECONDS)
         finally:
             await asyncio.to_thread(stop_service, environ)
-        result = InsideResult(code, out, err, recalled=worker.recalled)
+        result = InsideResult(code, out, err, recalled=worker.recalled, fold_seconds=worker.fold_seconds())
         _judge(upstream.received, client, result)
-    if with_clew:
+    if service != "stopped":
         await _read_store(home, result)
     await asyncio.to_thread(_setup, client, environ, "--undo")
     after = await asyncio.to_thread(_files, home)
@@ -172,6 +199,11 @@ def _serve(home: Path, environ: Mapping[str, str]) -> None:
     subprocess.run(
         [sys.executable, "-m", "clew", "setup", "service"], env=dict(environ), check=True, capture_output=True
     )
+
+
+def _stop(home: Path, environ: Mapping[str, str]) -> None:
+    stop_service(environ)
+    _break_start(home, environ)
 
 
 def _break_start(home: Path, environ: Mapping[str, str]) -> None:
@@ -288,7 +320,7 @@ INSIDE_CLIENTS = (
     ),
     InsideClient(
         "pi",
-        "@earendil-works/pi-coding-agent@0.87.1",
+        "@earendil-works/pi-coding-agent@1.5.2",
         "pi",
         ("-p", "PROMPT", "--provider", "mock", "--model", "mock-model"),
         _pi,

@@ -2,7 +2,7 @@
 
 With `--mcp` they recall an old session over `clew mcp` instead of working through a long one; with `--recall` their
 models recall what the gateway folded; with `--watch` they work while `clew import --watch` follows what they keep; with
-`--plugins` they compact with a plugin of `clew setup` inside, once with Clew and once with Clew stopped.
+`--plugins` they compact with a plugin of `clew setup` inside: with Clew, with Clew stopped, and stopped after a fold.
 
 Installs what is not there yet, from npm and PyPI, below a folder of its own (`CLEW_CLIENTS`, else .clients here).
 """
@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from clew.integrations.mcp_setups import mcp_setup_named  # noqa: E402
 from tests.clients.catalog import CLIENTS, RealClient  # noqa: E402
 from tests.clients.mcp_session import run_recall  # noqa: E402
-from tests.clients.plugin_session import INSIDE_CLIENTS, InsideClient, run_inside, with_node  # noqa: E402
+from tests.clients.plugin_session import INSIDE_CLIENTS, SERVICES, InsideClient, Service, run_inside, with_node  # noqa: E402
 from tests.clients.session import SessionResult, run_session  # noqa: E402
 from tests.clients.watch_session import WATCHED, run_watched  # noqa: E402
 from tests.support.shell_worker import RECALLED, RecallingWorker  # noqa: E402
@@ -60,27 +60,28 @@ def main() -> int:
 
 
 def run_plugins(names: list[str], *, keep: bool, parser: argparse.ArgumentParser) -> int:
-    """Run programs with a plugin inside, with Clew and without."""
+    """Run programs with a plugin inside, for each state of Clew's service."""
     known = {client.name: client for client in INSIDE_CLIENTS}
     if unknown := set(names) - known.keys():
         parser.error(f"no program {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     chosen = [known[name] for name in names or known]
-    failed = [client for client in chosen for with_clew in (True, False) if not try_inside(client, with_clew, keep)]
-    tell(f"{2 * len(chosen) - len(failed)} passed, {len(failed)} failed")
+    failed = [client for client in chosen for service in SERVICES if not try_inside(client, service, keep)]
+    tell(f"{len(SERVICES) * len(chosen) - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
 
 
-def try_inside(client: InsideClient, with_clew: bool, keep: bool) -> bool:
-    """Run one, and print what became of it."""
+def try_inside(client: InsideClient, service: Service, keep: bool) -> bool:
+    """Run one, and print the outcome."""
     program = install_package(client.package, client.program, client.node)
     folder, started = Path(tempfile.mkdtemp(prefix=f"inside-{client.name}-")), time.monotonic()
     if client.node:
         client = replace(client, prepare=with_node(client.prepare, node_folder(client.node)))
-    result = asyncio.run(run_inside(client, program, folder, with_clew=with_clew))
-    problems = result.problems(client, with_clew=with_clew)
+    result = asyncio.run(run_inside(client, program, folder, service))
+    problems = result.problems(client, service)
+    took = "" if result.fold_seconds is None else f" (the first took {result.fold_seconds * 1000:.0f} ms)"
     tell(
-        f"{'FAIL' if problems else 'ok  '} {client.name:12} {'with' if with_clew else 'without'} Clew: "
-        f"{result.requests} requests, {result.with_handoff} with a handoff, {result.compactions} folds, "
+        f"{'FAIL' if problems else 'ok  '} {client.name:12} Clew {service}: "
+        f"{result.requests} requests, {result.with_handoff} with a handoff, {result.compactions} folds{took}, "
         f"{result.own} compactions of its own, {time.monotonic() - started:.0f} s"
     )
     for problem in problems:

@@ -367,7 +367,8 @@ _PATTERNS = tuple(
         rf"(?:please )?wait (?:for )?(?:at least )?(?P<span>{_SPAN})",
         rf"(?P<span>{_SPAN})\s?(?:后|之后)(?:再|重)?试",
         rf"'?retry[-_ ]?after[-_ ]?(?:ms|millis|milliseconds)'?\s?[:=]\s?'?(?P<millis>{_AMOUNT})",
-        rf"'?(?:retry[-_ ]?after|(?:resets|retry)[-_ ]in)(?:[-_ ]?(?:s|secs|seconds))?'?\s?[:=]?\s?'?(?P<seconds>{_AMOUNT})(?![\d.]|\s?[a-z%])",
+        r"'?(?:retry[-_ ]?after|(?:resets|retry)[-_ ]in)(?:[-_ ]?(?:s|secs|seconds))?'?\s?[:=]?\s?'?"
+        rf"(?P<seconds>{_AMOUNT})(?![\d.]|\s?[a-z%])",
     )
 )
 
