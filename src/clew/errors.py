@@ -128,7 +128,7 @@ class PluginError(ClewError):
 
 
 class NoModel(ClewError):  # noqa: N818
-    """The config names no model; `ways` says how to get one."""
+    """The config names no model; `ways` are the ways to choose one."""
 
     def __init__(self, ways: str) -> None:
         super().__init__(f"no model is chosen. {ways}")
@@ -154,14 +154,14 @@ class SummaryFailed(ClewError):  # noqa: N818
         """One of the kinds of `classify_error`, or what was wrong with the text: empty, garbage, cut, ..."""
         self.retry_after = retry_after
         self.limit = limit
-        """The context window that the provider stated."""
+        """The context window that the provider stated, if it did."""
         self.available_output = available_output
         self.partial = partial
-        """What was written before the writing stopped."""
+        """The text that was written before the failure."""
 
 
 class ConflictingCredentials(ClewError):  # noqa: N818
-    """A request that names its caller in several places, and not the same one; `places` are those, without values."""
+    """A request with different credentials in several places; `places` names them, without values."""
 
     def __init__(self, places: Iterable[str]) -> None:
         self.places = tuple(places)
@@ -170,12 +170,12 @@ class ConflictingCredentials(ClewError):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class CalledEndpoint:
-    """Where a call went, and where its key is from."""
+    """The address of a call, and the source of its key."""
 
     address: str
-    """Without what may be secret in it."""
+    """Without secrets."""
     key_source: str = ""
-    """What holds the key, or should, in words: a variable, a setting; empty where nothing names one."""
+    """The variable or setting that holds the key, or should; empty if there is none."""
     has_key: bool = False
 
 
@@ -204,7 +204,7 @@ class FetchFailed(ClewError):  # noqa: N818
 
 
 class ContextExhausted(ClewError):  # noqa: N818
-    """A request that does not fit, whatever was tried. The conversation is as it was."""
+    """A request that does not fit after all attempts. The conversation is unchanged."""
 
     def __init__(self, session: str, provider: str, tried: Sequence[str], large: Sequence[str]) -> None:
         remedy = "Begin a new conversation, use a model with a larger window, or make smaller what is large"
@@ -258,7 +258,7 @@ class AmbiguousSession(StoreError):  # noqa: N818
 
 
 class NoDatabase(StoreError):  # noqa: N818
-    """Something in a database was asked for, and there is no database yet."""
+    """A read from a database that does not exist yet."""
 
 
 class StaleView(StoreError):  # noqa: N818
@@ -302,11 +302,11 @@ class DatabaseBusy(StoreError):  # noqa: N818
 
 
 class DatabaseFull(StoreError):  # noqa: N818
-    """No space left for what was to be written; nothing of it was."""
+    """No space is left on the disk; nothing was written."""
 
 
 class ReadOnlyStore(StoreError):  # noqa: N818
-    """Something was to be written to a database that can only be read."""
+    """A write to a database that can only be read."""
 
 
 class DatabaseDamaged(StoreError):  # noqa: N818
@@ -317,7 +317,7 @@ class DatabaseDamaged(StoreError):  # noqa: N818
             f"{where}: the database is damaged ({problem})", remedy="`clew doctor` says how far, and what to do"
         )
         self.problem = problem
-        """In the words of the database."""
+        """The message of the database."""
 
 
 class IndexDamaged(StoreError):  # noqa: N818

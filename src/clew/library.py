@@ -1,7 +1,7 @@
 """The library door: `clew.compress`, the same as `clew.acompress`, and `clew.preview`.
 
-Decodes what it is given, runs the compressor or the engine that is named, and encodes. What is kept and what is folded
-is the engine's decision.
+Decodes the input, runs the compressor or the named engine, and encodes the result. Which messages are kept or folded
+is decided by the engine.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Compressed:
-    """A conversation that was made shorter, in the dialect it came in, and the account of how.
+    """A compressed conversation in the dialect of the input, and what was done to each message.
 
-    What did not change is the very object that came in, a dict or an object of an SDK; what Clew changed or wrote is a
-    plain dict, which the SDKs take as well.
+    An unchanged message is the same object as in the input, a dict or an object of an SDK. A message that Clew changed
+    or wrote is a plain dict, which the SDKs accept, too.
     """
 
     messages: list[Any]
-    """Always a list, also where a whole request came in."""
+    """Always a list, also when the input was a whole request."""
     request: Any
-    """The whole request with these messages, where one came in; None where a list did."""
+    """The whole request with these messages, if the input was a request; None if it was a list."""
     system: Any
-    """The system prompt that stood beside the messages, where it did."""
+    """The system prompt, if the input had one outside the messages."""
     summary: str | None
     changed: bool
     tokens_before: int
@@ -63,19 +63,19 @@ class Compressed:
 
     @property
     def handoff(self) -> Handoff | None:
-        """The summary as a value: sections of entries, each with the numbers of the messages it came from."""
+        """The summary as a value: sections of entries, each with the numbers of its source messages."""
         return self.compaction.read_handoff()
 
     @property
     def fates(self) -> tuple[Fate, ...]:
-        """What became of each message, in the order of `conversation.messages`."""
+        """What was done to each message, in the order of `conversation.messages`."""
         return self.compaction.fates
 
     def __repr__(self) -> str:
         return f"<Compressed: {self._line()}>"
 
     def _repr_html_(self) -> str:
-        """A bar each for before and after, for notebooks."""
+        """HTML for notebooks: a bar for the size before and one for the size after."""
         from html import escape
 
         bars = "".join(
@@ -117,16 +117,16 @@ def compress(
     settings: CompressionSettings | None = None,
     engine: str | EngineFactory | None = None,
 ) -> Compressed:
-    """Fold a long conversation into a short one that still says what matters.
+    """Fold a long conversation into a short one: old messages are replaced by a handoff.
 
     `messages` are OpenAI chat, Anthropic, Responses or Gemini messages, a whole request that holds them, or a
-    `ParsedConversation` that was read before; the result is in the same dialect. They may be dicts, objects of the
-    SDKs, pydantic models or dataclasses, at every level. With `target_tokens` the result has at most about so many
-    tokens in all; with `context_length` it is what Clew would make for a window of that size, with room for
-    `max_output` tokens of a reply: those that a whole request asks for where it is not given. Without a `summarizer`
+    `ParsedConversation`; the result is in the same dialect. They may be dicts, objects of the
+    SDKs, pydantic models or dataclasses, at every level. With `target_tokens` the result has about that many tokens at
+    most; with `context_length` its size is the one that Clew chooses for a window of that size, with room for
+    a reply of `max_output` tokens (default: the limit in the request, if the input is one). Without a `summarizer`
     (a callable that takes a prompt and returns text, or a `SummaryModel`) the built-in one writes the handoff: no key,
-    no network. `engine` is the name of another engine, such as `lcm`, or what makes one; those take no
-    `target_tokens`. `InvalidArgument` and `InvalidMessage` for what cannot be read.
+    no network. `engine` is the name of another engine, such as `lcm`, or a factory; other engines accept no
+    `target_tokens`. Raises `InvalidArgument` and `InvalidMessage` for input that cannot be read.
     """
     work = acompress(
         messages,
@@ -158,7 +158,7 @@ async def acompress(
     settings: CompressionSettings | None = None,
     engine: str | EngineFactory | None = None,
 ) -> Compressed:
-    """The same as `compress`, for a caller that is async itself."""
+    """The same as `compress`, for async callers."""
     checked_topic(focus_topic)
     conversation = _conversation(messages, system, tools)
     request = _Request.of(conversation, context_length, max_output, target_tokens, model, settings)
@@ -201,10 +201,10 @@ def preview(
     settings: CompressionSettings | None = None,
     engine: str | EngineFactory | None = None,
 ) -> CompactionPreview:
-    """What `compress` would do with each message, without doing it: no summary is written and no model asked.
+    """What `compress` would do with each message; no summary is written and no model is called.
 
-    It takes the same arguments; `focus_topic` and `summarizer` make no difference to it. Where the summary turns out to
-    need much less than its share of `target_tokens`, `compress` keeps more of the newest messages than is shown here.
+    It takes the same arguments; `focus_topic` and `summarizer` have no effect. If the summary needs
+    much less than its share of `target_tokens`, `compress` keeps more of the newest messages than the preview shows.
     """
     checked_topic(focus_topic)
     del summarizer
@@ -229,14 +229,14 @@ def preview(
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """How short a conversation shall be, and by whose count."""
+    """The size limits of a compression, and the token counter for them."""
 
     model: str | None
     settings: CompressionSettings
     budgets: Budgets
     target: int | None
     beside: int
-    """What the request takes beside its messages."""
+    """Tokens of the request outside its messages."""
     system_as_blocks: bool
     max_output: int | None
 
@@ -289,8 +289,8 @@ class _Request:
         )
 
     def other_engine(self, engine: str | EngineFactory, summarize: Any = None) -> ContextEngine:
-        """The engine that is named or given, without a store."""
-        # Late, since only this needs it.
+        """The engine with that name or from that factory, without a store."""
+        # Imported here because no other function needs it.
         from clew.turn.projection import engine_factory
 
         if self.target is not None:
@@ -309,7 +309,7 @@ class _Request:
         return engine_factory(engine, None, self.model or "")(setup)
 
     def fits(self, tokens: int) -> bool:
-        """Whether a request of this size is short enough as it is."""
+        """Whether a request of this size needs no compaction."""
         return self.target is not None and tokens <= self.target
 
 
@@ -347,7 +347,7 @@ def _budgets_for_target(target: int, beside: int, settings: CompressionSettings)
 
 
 def _repaired(engine: ContextCompressor, unchanged: Compaction) -> Compaction:
-    """A broken conversation that needs no folding is repaired all the same, unless that would make it larger."""
+    """A short conversation, repaired if it is broken and the repair does not make it larger."""
     source = unchanged.source
     repaired = repair(source, open_end=True)
     if not repaired.repairs:
@@ -381,7 +381,7 @@ def _summarize_with(summarizer: Callable[..., Any] | SummaryModel, model: str | 
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run to the end what never waits; importing asyncio alone would take as long as a short fold."""
+    """Run a coroutine that never waits, without asyncio, whose import takes as long as a short fold."""
     try:
         work.send(None)
     except StopIteration as end:

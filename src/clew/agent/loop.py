@@ -1,7 +1,7 @@
 """The agent's loop: ask the model, run the tools it calls, append their results and ask again, until it answers.
 
 One exchange with a person is any number of turns (`clew.turn`). When it is stopped, the text and the results so far
-stay in the history, and the next question goes on from there.
+stay in the history, and the next question continues from there.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Answer:
     rounds: int
     """Calls of the model that it took."""
     hit_round_limit: bool = False
-    """The model wanted to go on, but `max_rounds` was reached."""
+    """The model wanted to continue, but `max_rounds` was reached."""
 
 
 @dataclass(slots=True)

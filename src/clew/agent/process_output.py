@@ -102,7 +102,7 @@ class OutputTail:
             self._held = len(self._pieces[0])
 
     def since(self, position: int) -> tuple[int, str]:
-        """What came after a position: how many chars of it are lost, and the rest."""
+        """What followed a position: how many chars of it are lost, and the rest."""
         text = "".join(self._pieces)[-self._keep :]
         first = self.total_chars - len(text)
         return max(0, first - position), text[max(0, position - first) :]

@@ -24,7 +24,7 @@ from clew.providers import PROVIDER_PRESETS
 GRACE_SECONDS = 2.0
 """Between SIGTERM and SIGKILL."""
 LINGER_SECONDS = 0.5
-"""How long output may still come after the command ended: a `tee` that it wrote to needs a moment."""
+"""How long output may still follow the command ended: a `tee` that it wrote to needs a moment."""
 _POLL_SECONDS = 0.01
 _LOOK_SECONDS = 3.0
 MAX_RUNNING = 16
@@ -213,7 +213,7 @@ def _live_processes(group: int) -> list[int]:
 
 def _is_of_group(entry: Path, group: int) -> bool:
     try:
-        # The name is in brackets and may hold anything; state, parent and group come after it.
+        # The name is in brackets and may hold anything; state, parent and group follow it.
         state, _, its_group = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:3]
     except (OSError, ValueError):
         return False
@@ -342,7 +342,7 @@ class BackgroundCommands:
 
 # -- the environment of commands ---------------------------------------------------------------------------------------
 
-# There is no keyboard: what would ask or page must fail or go on instead of waiting for the time limit.
+# There is no keyboard: what would ask or page must fail or continue instead of waiting for the time limit.
 _FIXED_VARIABLES: Mapping[str, str] = MappingProxyType(
     {
         "TERM": "dumb",

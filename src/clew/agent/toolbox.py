@@ -143,7 +143,7 @@ class Toolbox:
             return frozenset()
         unused = {name for name in sizes if offer.rounds - offer.last_used.get(name, 0) >= UNUSED_ROUNDS}
         fresh = sum(sizes[name] for name in unused - offer.omitted)
-        # Where a request went out since the compaction, all of it is cached again; else only what comes before it.
+        # Where a request went out since the compaction, all of it is cached again; else only what precedes it.
         behind = sum(live.size.counts) if live.view.last_prompt_tokens else 0
         moved = live.size.system + sum(sizes[name] for name in sizes.keys() - unused) + behind
         if is_cold or fresh * CACHE_READ_PRICE * UNUSED_ROUNDS > moved * (CACHE_WRITE_PRICE - CACHE_READ_PRICE):

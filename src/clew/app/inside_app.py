@@ -69,7 +69,7 @@ def start_command() -> tuple[str, ...]:
 
 
 def ask_service(note: InsideNote, seconds: float = ANSWER_SECONDS) -> Mapping[str, Any] | None:
-    """What the service says of itself; None where none answers."""
+    """What the service says about itself; None where none answers."""
     if not note.url.startswith("http://127.0.0.1:"):
         return None
     request = urllib.request.Request(f"{note.url}/inside/v1/hello", headers={"x-clew-token": note.token})  # noqa: S310

@@ -62,11 +62,11 @@ class UsedAtom:
 
     text: str
     source: Place
-    """The newest line that it stood on before the compaction."""
+    """The newest line that it was on before the compaction."""
     use: Place
     """The line where the agent wrote it."""
     contexts: tuple[frozenset[str], ...]
-    """Words beside it on the newest lines that it stood on; empty where it stood alone."""
+    """Words beside it on the newest lines that it was on; empty where it stood alone."""
 
     @property
     def is_fact(self) -> bool:

@@ -18,7 +18,7 @@ TTLS = get_args(Ttl)
 MARKER = CACHE_MARKER
 WHOLE_MESSAGE = 1 << 30
 """Instead of the index of a part: the marker is on the message itself, or on the part and not inside it. It is larger
-than any index, because such a marker comes after every part."""
+than any index, because such a marker follows every part."""
 
 # Anthropic refuses a marker on these. They are cached with what follows them.
 UNMARKABLE_TYPES = ("thinking", "redacted_thinking")

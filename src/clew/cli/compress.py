@@ -331,7 +331,7 @@ def _repair_texts(repairs: Sequence[Repair]) -> list[str]:
 def _write_results(
     options: CompressOptions, job: CompressJob, preview: CompactionPreview, result: Compressed, console: Console
 ) -> None:
-    """Files first, so that what the screen says of them is true."""
+    """Files first, so that what the screen says about them is true."""
     report = build_report(job.source, job.origin, job.model, preview, result, is_previewed=job.engine is None)
     text = _as_text(result.messages if result.request is None else result.request, job.transcript.kind)
     if options.output not in (None, "-"):

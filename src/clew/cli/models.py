@@ -1,4 +1,4 @@
-"""`clew models list|show|get|use|key|forget`: the models there are, what is known of one, fetching and choosing one.
+"""`clew models list|show|get|use|key|forget`: the models there are, what is known about one, fetching and choosing one.
 
 `list` asks no network unless told to; `use` writes to the config file and nowhere else. `forget` takes a window that
 was learnt from a provider's error out of the one file where those are kept.
@@ -386,7 +386,7 @@ def fetch_file(name: str, console: Console) -> Path:
 def use_model(
     name: str, provider: str | None, base_url: str | None, console: Console, *, as_json: bool = False
 ) -> None:
-    """Write a model to the config and say what is known of it."""
+    """Write a model to the config and say what is known about it."""
     before = read_config(console.environ)
     if base_url is not None:
         chosen = ModelSettings(name=name, provider=provider, base_url=base_url)
@@ -396,7 +396,7 @@ def use_model(
 
 
 def write_choice(before: LoadedConfig, chosen: ModelSettings, console: Console, *, as_json: bool = False) -> None:
-    """Write a chosen model to the config, and print what is known of it and what it lacks."""
+    """Write a chosen model to the config, and print what is known about it and what it lacks."""
     from clew.providers import provider_for
 
     _write_settings(before, chosen, clew_home(console.environ), console)

@@ -156,7 +156,7 @@ def shown_name(param: click.Parameter) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """`did you mean X? ` for a word that is near a known one, ready to stand before a sentence; else empty."""
+    """`did you mean X? ` for a word that is near a known one, ready to precede a sentence; else empty."""
     from difflib import get_close_matches  # late: only wrong use needs it
 
     by_word = {name.lstrip("-").lower(): name for name in known}

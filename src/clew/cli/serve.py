@@ -81,7 +81,7 @@ SETTINGS = {
     "--log": "gateway.log",
     "--otel": "gateway.otel",
 }
-"""Flags, and the settings that they stand for."""
+"""Flags, and the settings that they represent."""
 
 
 def _limit_options(callback: Callback) -> Callback:

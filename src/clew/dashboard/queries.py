@@ -18,7 +18,7 @@ _Read = TypeVar("_Read")
 
 
 def read_query(request: web.Request, kind: type[_Read]) -> _Read:
-    """What stands behind the `?` of a call, as a dataclass; an empty value is none."""
+    """What follows the `?` of a call, as a dataclass; an empty value is none."""
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     for name in request.query:
         if name not in known:

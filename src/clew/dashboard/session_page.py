@@ -105,7 +105,7 @@ def _actions(
     no_undo = None if outline.base is not None else "no compaction is in effect"
     return {
         "preview": read_only_reason or unchangeable or empty,
-        # The gateway goes on from an undone compaction, as after `clew sessions undo`.
+        # The gateway continues from an undone compaction, as after `clew sessions undo`.
         "undo": read_only_reason or (None if overview.source == "gateway" else unchangeable) or no_undo,
         "rename": read_only_reason,
         "branch": read_only_reason or unchangeable,

@@ -99,7 +99,7 @@ def _saved(account: CompactionAccount, since: Sequence[RecordedCall]) -> tuple[i
 def plain_timeline(calls: Sequence[RecordedCall], effects: Sequence[CompactionEffect], points: int) -> dict[str, Any]:
     """The requests as columns of at most so many entries.
 
-    Where there are more requests, each entry stands for `every` of them, and is the one with the largest prompt.
+    Where there are more requests, each entry represents `every` of them, and is the one with the largest prompt.
     """
     requests = requests_of(calls)
     chosen = list(enumerate(requests))

@@ -163,7 +163,7 @@ def _total(outline: ViewOutline, counted: int, last_request: RecordedCall | None
 
 
 def is_current(last_call: RecordedCall | None, overview: ConversationOverview) -> bool:
-    """Whether the newest call shows what the window holds: no compaction or undo came after it."""
+    """Whether the newest call shows what the window holds: no compaction or undo followed it."""
     return last_call is not None and (overview.view_changed is None or overview.view_changed <= last_call.at)
 
 

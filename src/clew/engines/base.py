@@ -1,8 +1,8 @@
 """The contract between a host and a context engine: a compaction as a value, `ContextEngine`, and what it may ask for.
 
 A host (library, agent, gateway) talks to this contract only. An engine knows no database and no provider: it gets
-messages, a callable that writes summaries and, where the host has a store, an `EngineHost`. What became of each message
-of the input is an item of the `Compaction`; everything else that can be asked of one is derived from its items.
+messages, a callable that writes summaries and, where the host has a store, an `EngineHost`. What was done to each
+message of the input is an item of the `Compaction`; all its other properties are derived from the items.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A message of the input that stands in the result as the same object."""
+    """A message of the input that is in the result as the same object."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A message of the input that stands in the result in another form."""
+    """A message of the input that is in the result in another form."""
 
     index: int
     message: Message
     shortened: bool = True
-    """Whether something of it was left out; False where it was repaired or got a note behind it."""
+    """Whether content was left out; False if the message was repaired or a note was appended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A message that belongs to none of the input: a stub for a call without a result."""
+    """A message that is not in the input: a stub for a call without a result."""
 
     message: Message
 
 
 @dataclass(frozen=True, slots=True)
 class Summarized:
-    """A message that stands for others."""
+    """A message that replaces others."""
 
     message: Message
-    """As it stands in the result."""
+    """The message in the result."""
     covers: tuple[int, ...]
-    """The indexes of the input that it stands for, in order."""
+    """The indexes of the messages that it replaces, in order."""
     text: str = ""
     """The bare summary, without prefix and end marker; empty in a plan, where it is not written yet."""
     merged_with: Kept | Changed | None = None
@@ -89,7 +89,7 @@ class Node:
     text: str
     tokens: int
     covered_tokens: int
-    """The size of the messages that it stands for."""
+    """The size of the messages that it replaces."""
     written_by: str
     template: str = ""
     is_final: bool = True
@@ -146,7 +146,7 @@ class Compaction:
     shown_nodes: tuple[str, ...] | None = field(default=None, repr=False)
     """The ids of the nodes that the result shows, oldest first; None from an engine that keeps no nodes."""
     numbers: tuple[int, int] = (0, 0)
-    """The numbers of the conversation that the summary stands for: from, to (not included)."""
+    """The numbers of the messages that the summary replaces: first, end (exclusive)."""
     handoff: Handoff | None = field(default=None, repr=False)
     """The summary as a value; None from an engine or a summariser that gives only text."""
     written_by: str | None = None
@@ -201,7 +201,7 @@ class Compaction:
 
     @cached_property
     def messages_after(self) -> tuple[Message | None, ...]:
-        """Each message of the input as it stands in the result, without a summary before its text, or None."""
+        """Each message of the input in its form in the result, without a summary before its text, or None."""
         after: list[Message | None] = [None] * len(self.source)
         for item in self.items:
             own = item.merged_with if isinstance(item, Summarized) else item
@@ -211,7 +211,7 @@ class Compaction:
 
     @property
     def replaced(self) -> tuple[int, int]:
-        """The messages of the input that the summary stands for: from, to (not included)."""
+        """The indexes of the messages that the summary replaces: first, end (exclusive)."""
         covered = [item.covers for item in self.summaries if item.covers]
         return (min(map(min, covered)), max(map(max, covered)) + 1) if covered else (0, 0)
 
@@ -219,7 +219,7 @@ class Compaction:
     def regions(self) -> tuple[CompactionRegion, ...]:
         """One for each message of the input: before the summary, in it, between its parts, behind it.
 
-        Without a summary, head and tail are what stands before and behind the removed messages.
+        Without a summary, head and tail are the messages before and after the removed ones.
         """
         first, last = self.replaced
         if not self.summaries and (removed := [at for at, fate in enumerate(self.fates) if fate is Fate.REMOVED]):
@@ -262,7 +262,7 @@ class CompactionPreview:
 
 
 def messages_of(source: Sequence[Message], items: Iterable[CompactionItem]) -> Iterator[Message]:
-    """The messages that items stand for, in their order."""
+    """The messages of the items in the result, in order."""
     for item in items:
         if not isinstance(item, Removed):
             yield source[item.index] if isinstance(item, Kept) else item.message
@@ -297,7 +297,7 @@ def _fates_of(item: CompactionItem) -> Iterator[tuple[int, Fate]]:
 _RESERVE = 16_000
 _RESERVE_SHARE = 0.25
 _LARGEST_RESERVE_SHARE = 0.75
-# A count is an estimate: so much of the window stays free beside what a reply was promised.
+# A count is an estimate: this share of the window stays free in addition to the reserve for a reply.
 _MARGIN_SHARE = 0.01
 _PROMPTS = ("system", "developer")
 
@@ -307,12 +307,12 @@ AskModel: TypeAlias = Callable[[str, int], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
-    """What an engine is made from. What it needs later comes by the contract."""
+    """The settings and dependencies with which an engine is constructed."""
 
     context_length: int = DEFAULT_WINDOW
     model: str | None = None
     max_output: int | None = None
-    """What is kept free for a reply; None where nothing is known of it."""
+    """Tokens reserved for a reply; None if unknown."""
     compression: CompressionSettings = field(default_factory=CompressionSettings)
     """The settings under `compression` in the config."""
     summarize: Summarize | None = None
@@ -322,7 +322,7 @@ class EngineSetup:
     ask: AskModel | None = None
     """Answers a prompt in at most so many tokens, for an engine's own tools; None where no model is configured."""
     system_as_blocks: bool = False
-    """Whether what is put behind the system prompt is a block of its own."""
+    """Whether a note after the system prompt is a separate block."""
     has_store: bool = True
     """Whether the messages are rows of a store, where each can be opened again by its number.
 
@@ -338,7 +338,7 @@ class SessionStart:
     continues: str | None = None
     """The session that this one continues after a compaction: not a new conversation."""
     state: Mapping[str, Any] = field(default_factory=dict)
-    """The engine's `state` when the session was last seen."""
+    """The engine's last stored `state` of the session."""
     host: EngineHost | None = None
     """None where the host has no store."""
 
@@ -352,7 +352,7 @@ class EngineStatus:
     context_length: int
     compactions: int
     paused: str | None = None
-    """Why automatic compaction stopped, where it did."""
+    """Why automatic compaction is paused; None if it is not."""
 
     @property
     def percent(self) -> float:
@@ -379,7 +379,7 @@ class ContextEngine(ABC):
         self.session_id: str | None = None
         self.host: EngineHost | None = None
         self.recall_hint = ""
-        """By which tools the model can open folded messages, in a sentence for the handoff; empty where it cannot."""
+        """A sentence for the handoff that names the tools which open folded messages; empty if there are none."""
         self.last_prompt_tokens = 0
         self.model = setup.model
         self.context_length = setup.context_length
@@ -389,7 +389,7 @@ class ContextEngine(ABC):
     # -- sessions and state --------------------------------------------------------------------------------------------
 
     def on_session_start(self, start: SessionStart) -> None:
-        """A session begins or is resumed. An engine that was in another conversation forgets that one."""
+        """A session begins or is resumed. An engine drops its state of another conversation."""
         if self.session_id not in (None, start.session_id, start.continues):
             self.on_session_reset()
             self.host = None
@@ -409,20 +409,20 @@ class ContextEngine(ABC):
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What must outlive a restart, as plain JSON values."""
+        """The state to restore after a restart, as plain JSON values."""
         return self._state
 
     def restore(self, state: Mapping[str, Any] | None) -> None:
-        """Take over a state: a stored one, or that of a compaction which is in effect. None changes nothing.
+        """Adopt a state: a stored one, or that of a compaction which is in effect. None changes nothing.
 
-        The host also calls it with the state of a `compress` that was asked for in earnest and changed nothing. What
-        a preview or a dropped preparation gave is not restored. Keys that are not known are no error.
+        The host also calls it with the state of a `compress` that changed nothing, unless it was a preview. The state
+        of a preview or of a dropped preparation is not restored. Unknown keys are ignored.
         """
         if state is not None:
             self._state = dict(state)
 
     def on_compaction_undone(self) -> None:
-        """The newest compaction is not in effect any more, and so does not count among those of the conversation."""
+        """The newest compaction was undone and no longer counts."""
         made = self.state.get("compactions")
         if isinstance(made, int) and made > 0:
             self.restore({**self.state, "compactions": made - 1})
@@ -434,18 +434,18 @@ class ContextEngine(ABC):
         del messages
 
     def update_from_response(self, usage: CanonicalUsage) -> None:
-        """A reply came; its `prompt_tokens` are the real size of the request. A usage that is not known says nothing.
+        """A reply arrived; its `prompt_tokens` are the real size of the request. Unknown usage is ignored.
 
         A host gives a `CanonicalUsage`; any other usage is read as `clew.normalize_usage` reads it.
         """
-        from clew.usage import normalize_usage  # late, since a fold alone has no usage
+        from clew.usage import normalize_usage  # imported here, since a fold alone has no usage
 
         read = normalize_usage(usage)
         if read.is_known:
             self.last_prompt_tokens = read.prompt_tokens
 
     def update_model(self, model: str | None, context_length: int, max_output: int | None = None) -> None:
-        """The model changed, or its window was learnt."""
+        """The model changed, or its window became known."""
         self.model = model
         self.context_length = context_length
         self.max_output = max_output
@@ -458,7 +458,7 @@ class ContextEngine(ABC):
         return threshold_for(self.context_length, self.settings.threshold, self.max_output)
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
-        """Whether to compact now; without a figure, by the last real one. Changes nothing in the engine."""
+        """Whether to compact now; without an argument, by the last real size. Does not change the engine."""
         tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
         return self.settings.enabled and tokens >= self.get_status().threshold_tokens
 
@@ -467,7 +467,7 @@ class ContextEngine(ABC):
         return sum(message.get("role") not in _PROMPTS for message in messages) > 2
 
     def get_status(self) -> EngineStatus:
-        """The figures that people see."""
+        """The figures of the meter."""
         compactions = self._state.get("compactions")
         return EngineStatus(
             self.last_prompt_tokens,
@@ -495,11 +495,11 @@ class ContextEngine(ABC):
 
     @property
     def has_background_work(self) -> bool:
-        """Whether there is something to do that no turn has to wait for."""
+        """Whether there is background work, for which no turn has to wait."""
         return False
 
     async def work_in_background(self) -> Sequence[str]:
-        """Do it; what people should be told. The host calls it after a turn, and may cancel it while it waits."""
+        """Do the background work and return notices for the user. The host calls it after a turn and may cancel it."""
         return ()
 
     def compaction(
@@ -511,7 +511,7 @@ class ContextEngine(ABC):
         state: Mapping[str, Any] | None = None,
         **account: Any,
     ) -> Compaction:
-        """The compaction with these items, sizes counted; one that changes nothing where it would not be smaller.
+        """The compaction with these items and their sizes; one that changes nothing if the result would not be smaller.
 
         Its state is the engine's with `state` over it and one compaction more. `account` are further fields of
         `Compaction`, such as `written_by` and `records`.
@@ -538,14 +538,14 @@ class ContextEngine(ABC):
     async def handle_tool_call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """The result of one of the engine's own tools; LookupError for a tool that it does not have.
 
-        Arguments come from a model: those that make no sense get a result that says so.
+        Arguments are written by a model: invalid ones get a result that names the problem.
         """
         del arguments
         raise LookupError(f"the engine {self.name!r} has no tool {name!r}")
 
 
 def checked_tokens(name: str, value: object) -> int:
-    """A number of tokens that a caller gave, as an int; `InvalidArgument` for anything else."""
+    """A caller's number of tokens as an int; raises `InvalidArgument` for anything else."""
     if type(value) is int:
         return value
     if isinstance(value, SupportsIndex) and not isinstance(value, bool):
@@ -554,7 +554,7 @@ def checked_tokens(name: str, value: object) -> int:
 
 
 def checked_window(value: object) -> int:
-    """A context length that a caller gave; `InvalidArgument` where it is no window."""
+    """A caller's context length; raises `InvalidArgument` if it cannot be a window."""
     window = checked_tokens("context_length", value)
     if window < 1:
         raise InvalidArgument(f"context_length={window} is no window", remedy="give it in tokens, or leave it out")
@@ -562,7 +562,7 @@ def checked_window(value: object) -> int:
 
 
 def checked_compaction(value: object, engine: str) -> Compaction:
-    """What an engine returned; `PluginError` where that is no compaction."""
+    """An engine's result; raises `PluginError` if it is no compaction."""
     if not isinstance(value, Compaction):
         raise PluginError(
             f"engine {engine!r}: compress() returned {type(value).__name__}",
@@ -572,7 +572,7 @@ def checked_compaction(value: object, engine: str) -> Compaction:
 
 
 def checked_topic(value: object) -> str | None:
-    """A focus topic that a caller gave: a text, or None."""
+    """A caller's focus topic: a text, or None."""
     if value is not None and not isinstance(value, str):
         raise InvalidArgument(f"focus_topic={value!r:.80} is no text", remedy="pass a text, or None")
     return value
@@ -581,8 +581,8 @@ def checked_topic(value: object) -> str | None:
 def threshold_for(window: int, share: float, max_output: int | None = None) -> int:
     """`share` of a window, or less where the reply needs more than the rest.
 
-    `max_output` is what a reply may take, which a provider adds to the prompt before it compares with the window. What
-    leaves no quarter of the window for the prompt cannot be had.
+    `max_output` is the limit of a reply, which a provider adds to the prompt before it compares with the window. A
+    quarter of the window stays for the prompt, whatever the limit is.
     """
     window = checked_window(window)
     if max_output is None:
@@ -600,7 +600,7 @@ EngineFactory: TypeAlias = Callable[[EngineSetup], ContextEngine]
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A message of the conversation with its number, and what is known of it beside its words."""
+    """A message of the conversation with its number and metadata."""
 
     number: int
     message: Message
@@ -611,11 +611,11 @@ class HistoryRow:
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuery:
-    """What to look for in a conversation, and how much to give back."""
+    """A query over a conversation, and the limits of its result."""
 
     text: str
     exact: bool = False
-    """Only where the text stands as it is, in whatever case."""
+    """Only literal matches of the text, case-insensitive."""
     regex: bool = False
     """Only where the text, as a regular expression, matches a line."""
     role: str | None = None
@@ -629,12 +629,12 @@ class HistoryQuery:
 
 @dataclass(frozen=True, slots=True)
 class HistoryHit:
-    """A place where something was found: a message, a persisted output, or a summary."""
+    """A match: a message, a persisted output, or a summary."""
 
     kind: str
     """`message`, `output` or `summary`."""
     number: int | None
-    """Of the message; for an output or a summary, how many messages came before it."""
+    """Of the message; for an output or a summary, the number of messages before it."""
     text: str
     """The passage around the match."""
     at: datetime
@@ -648,22 +648,22 @@ class HistoryHit:
 
 @dataclass(frozen=True, slots=True)
 class HistoryHits:
-    """What was found, the best first; `searched` says in words what was looked through."""
+    """The hits, the best first; `searched` names what was searched."""
 
     hits: tuple[HistoryHit, ...]
     searched: str
     problem: str = ""
-    """Why the query could not be looked for as it was meant."""
+    """Why the query was changed."""
 
 
 class EngineHost(Protocol):
-    """What an engine may ask of its host: the conversation's messages, its nodes, and room for records of its own."""
+    """The services of a host for its engine: messages of the conversation, nodes, and records of the engine."""
 
     offers_tools: bool
     """Whether the model can call the tools of the engine."""
 
     async def rows(self, first: int, last: int) -> Sequence[Message]:
-        """The original messages of the conversation with the numbers `first` to `last` (not included)."""
+        """The original messages of the conversation with the numbers `first` to `last` (exclusive)."""
 
     async def records(self, ids: Sequence[str] | None = None) -> Mapping[str, Any]:
         """The engine's records of this conversation by id; all of them without `ids`, unknown ids left out."""
@@ -672,7 +672,7 @@ class EngineHost(Protocol):
         """Store records, plain JSON by id, outside a compaction. Those of a compaction are `Compaction.records`."""
 
     async def nodes(self, ids: Sequence[str] | None = None) -> Sequence[Node]:
-        """The nodes of this conversation in the order of what they cover; of `ids` those that there are."""
+        """The nodes of this conversation in the order of what they cover; only existing ones of `ids`, if given."""
 
     async def put_node(self, node: Node) -> None:
         """Store a better text for a provisional node. New nodes of a compaction are `Compaction.nodes`."""
@@ -681,16 +681,16 @@ class EngineHost(Protocol):
         """The nodes that the view shows now, oldest first."""
 
     async def history(self, first: int, last: int) -> Sequence[HistoryRow]:
-        """The messages with the numbers `first` to `last` (not included), with when they came."""
+        """The messages with the numbers `first` to `last` (exclusive), with their times."""
 
     async def message_count(self) -> int:
         """How many messages the conversation has."""
 
     async def search(self, query: HistoryQuery) -> HistoryHits:
-        """Places in this conversation that a query finds. Every text is a valid query."""
+        """The hits of a query in this conversation. Every text is a valid query."""
 
     async def state(self, at: int | None = None) -> Sequence[str]:
-        """How the things of this conversation stand, a line each; as they were behind a message with `at`."""
+        """The state of the conversation's entities, a line each; with `at`, the state after that message."""
 
     async def output(self, id: str) -> str | None:
-        """The whole text of a persisted output; None where there is none of that id."""
+        """The whole text of a persisted output; None for an unknown id."""

@@ -101,7 +101,7 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
     lines = text.count("\n") + 1 if text.strip() else 0
     failed: bool | None = None
     if verb in ("READ", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "LOADED") and not is_error:
-        # What a file or a page says of errors is not how the call ended.
+        # What a file or a page says about errors is not how the call ended.
         failed = FAILURES[0].found_in(ends[:_OPENING_CHARS]) or None
         return Outcome(failed, None, _first_line(ends) if failed else "", "", (), lines)
     exit_code = _exit_code(ends)

@@ -120,7 +120,7 @@ def file_parts(text: str, path: str) -> list[Part]:
 
 
 def _with_line_numbers(parts: Sequence[Part], shown: Sequence[str], lines: Sequence[str]) -> list[Part]:
-    """The parts of `lines` with the numbers that stand before these lines in `shown`."""
+    """The parts of `lines` with the numbers that precede these lines in `shown`."""
     numbered = ((line.strip(), before[: len(before) - len(line)]) for before, line in zip(shown, lines, strict=True))
     found: list[Part] = []
     for part in parts:

@@ -1,8 +1,8 @@
 """The record of a conversation: exchanges, actions with outcomes, files, plan, rules and state, as values.
 
-A `Record` reads message by message; what a message costs does not depend on how many came before. It holds numbers of
-messages and short texts, never copies of results. A `StateRecord` also keeps everything that has a state as a `Fact`
-in an append-only list, of which `/state` is a fold.
+A `Record` reads message by message; what a message costs does not depend on how many messages precede it. It holds
+numbers of messages and short texts, never copies of results. A `StateRecord` also keeps everything that has a state as
+a `Fact` in an append-only list, of which `/state` is a fold.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Record:
 
     def _add_request(self, said: str, number: int) -> None:
         if self.exchanges and self.exchanges[-1].request and not self.exchanges[-1].is_answered and continues(said):
-            # A word to go on with a request that waits for its answer is no request of its own.
+            # A word to continue with a request that waits for its answer is no request of its own.
             return
         exchange = Exchange(number, said, repeats=self._requests.get(said))
         if len(said) <= _SHORT_ANSWER_CHARS and self._last_text and not is_thanks(said):
@@ -323,7 +323,7 @@ class Record:
     def _add_result(self, message: Message, number: int) -> None:
         action = self._open.pop(message.get("tool_call_id", ""), None)
         text = text_of(message)
-        # The text of a skill comes behind the result that says it is being loaded.
+        # The text of a skill follows the result that says it is being loaded.
         self._loading = action is not None and action.reading.verb == "LOADED" and len(text) <= _LOADING_CHARS
         if action is None:
             return
@@ -361,7 +361,7 @@ class Record:
             return
         known.fate = known.fate if effect.fate == "changed" and known.fate != "deleted" else effect.fate
         known.added, known.removed, known.last = known.added + effect.added, known.removed + effect.removed, number
-        # The file that was changed last stands last.
+        # The file that was changed last is last.
         self.files[effect.path] = known
 
     @property
@@ -388,5 +388,5 @@ class Record:
 
 
 def is_small_talk(exchange: Exchange) -> bool:
-    """Whether a request asks for nothing: thanks, or a word to go on that led to nothing."""
+    """Whether a request asks for nothing: thanks, or a word to continue that led to nothing."""
     return is_thanks(exchange.request) or (continues(exchange.request) and not exchange.actions)

@@ -232,7 +232,7 @@ def is_thanks(text: str) -> bool:
 
 
 def continues(text: str) -> bool:
-    """Whether a request only says to go on."""
+    """Whether a request only says to continue."""
     lowered = text.lower().strip(" .!")
     return len(lowered) < 40 and lowered.startswith(CONTINUE.phrases)
 
@@ -255,7 +255,7 @@ def chosen_option(answer: str, offer: str) -> str:
         if chosen:
             return "; ".join(flatten(text).replace("**", "") for text in chosen)
     question = asks_back(offer)
-    # Who says to go on answers an offer, and no other question.
+    # Who says to continue answers an offer, and no other question.
     return "" if continues(answer) and not OPEN.found_in(question.lower()) else question
 
 

@@ -1,7 +1,7 @@
 """The state of a conversation: tasks, branch, commits, tests, services, settings, files, rules and decisions over time.
 
 A `StateRecord` appends facts to a `FactLog` while it reads; `entities_of` folds them into things with values, now or as
-they were behind any message. What a message costs does not depend on how many came before.
+they were behind any message. What a message costs does not depend on how many precede it.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def prose_pieces(text: str) -> Iterator[str]:
 
 
 def _is_wrapped(line: str, following: str) -> bool:
-    """Whether a sentence goes on in the following line."""
+    """Whether a sentence continues in the following line."""
     if len(line) < _SHORTEST_WRAPPED or line[0] in "|#" or line.endswith((".", "!", "?", ":", "。")):
         return False
     return following[0].islower() or line[-1] == "," or following[0] in "`\"'(*_"

@@ -32,7 +32,7 @@ _ENCODED = re.compile(r"(?i)%(?!3a|40)")
 # A model of Bedrock may be named by its ARN, which has one slash, always encoded.
 _ARN = re.compile(r"(?i)(/model/arn(?:[a-z0-9:-]|%3a)+)%2f([a-z0-9.:-]+/)")
 _NAME = re.compile(r"(?i)(\[[0-9a-f:.]+\]|[\w.-]+)(?::([0-9]{1,5}))?")
-# What browsers say of requests that a page of another site, or of another port, has made.
+# What browsers say about requests that a page of another site, or of another port, has made.
 _FOREIGN_SITES = ("cross-site", "same-site")
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _PIECE_BYTES = 256 * 1024
@@ -84,7 +84,7 @@ class OwnNames:
             raise Refusal(403, "requests from pages of other sites are not served")
 
     def has(self, host: str, scheme: str) -> bool:
-        """Whether a `Host`, or what stands in its place in an address of this scheme, is one of them."""
+        """Whether a `Host`, or what is in its place in an address of this scheme, is one of them."""
         found = _NAME.fullmatch(host)
         if found is None:
             return False
@@ -116,7 +116,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_plain_path(raw_path: str) -> bool:
-    """Whether nothing in a path, as it came, could mean another path elsewhere."""
+    """Whether nothing in a path, as received, could mean another path elsewhere."""
     path = _ARN.sub(r"\1\2", raw_path.partition("?")[0].partition("#")[0], count=1)
     return path.isascii() and "//" not in path and not _ENCODED.search(path)
 

@@ -177,7 +177,7 @@ DEFAULT_HITS = 20
 
 
 def about(words: str, **schema: Any) -> Meta:
-    """What the description says of a field."""
+    """What the description says about a field."""
     return Meta(description=words, extra_json_schema=schema or None)
 
 

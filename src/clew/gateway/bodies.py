@@ -1,4 +1,4 @@
-"""Request bodies as they came: fields and items are parted without being read, and leave byte for byte.
+"""Request bodies as received: fields and items are parted without being read, and leave byte for byte.
 
 Only what is looked at is read, and only what is changed is written anew. Numbers keep their spelling, and fields that
 nobody here knows pass untouched.
@@ -26,7 +26,7 @@ class UnreadableBody(ValueError):  # noqa: N818 (reads as what it says)
 
 
 class NestedTooDeep(UnreadableBody):
-    """A body whose values stand inside each other deeper than anything reads: about 1,000 levels."""
+    """A body whose values are inside each other deeper than anything reads: about 1,000 levels."""
 
 
 class RequestBody:
@@ -50,7 +50,7 @@ class RequestBody:
         return name in self._fields
 
     def field(self, name: str) -> bytes:
-        """A field as it came; empty where there is none."""
+        """A field as received; empty where there is none."""
         return self._fields.get(name, b"")
 
     def value(self, name: str) -> Any:
@@ -71,14 +71,14 @@ class RequestBody:
         return value if isinstance(value, int) else None
 
     def items(self, name: str) -> list[bytes] | None:
-        """The items of a field that is a list, each as it came; None where it is something else."""
+        """The items of a field that is a list, each as received; None where it is something else."""
         try:
             return [bytes(item) for item in _ITEMS.decode(self._fields[name])]
         except (KeyError, msgspec.DecodeError, RecursionError):
             return None
 
     def with_fields(self, fields: Mapping[str, bytes]) -> bytes:
-        """The body with other values for some fields; new ones stand at the end."""
+        """The body with other values for some fields; new ones are at the end."""
         whole = {**self._fields, **fields}
         return b"{" + b",".join(write_json(name) + b":" + value for name, value in whole.items()) + b"}"
 
@@ -93,7 +93,7 @@ def _fields_of(raw: bytes) -> dict[str, bytes]:
 
 
 def without_lone_surrogates(raw: bytes) -> bytes:
-    """JSON in which U+FFFD stands for each escaped half of a surrogate pair."""
+    """JSON in which U+FFFD represents each escaped half of a surrogate pair."""
     return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], raw)
 
 

@@ -1,8 +1,8 @@
 """Who sends a request, one way for every header style and every route; and the keys of callers.
 
-With a key of Clew a caller is the key's owner, and the upstream's own credential goes on in its place. Where there are
-no keys a caller is identified by its own credential, which passes. Once there is a key, nobody is served without one. A
-request that is signed for Amazon is served where the gateway has the credential that it was signed with.
+With a key of Clew a caller is the key's owner, and the upstream's own credential is sent in its place. Where there
+are no keys a caller is identified by its own credential, which passes. Once there is a key, nobody is served without
+one. A request that is signed for Amazon is served where the gateway has the credential that it was signed with.
 
 A key is long and random, so that a plain SHA-256 of it can be kept and looked up: nobody can guess back from it.
 """
@@ -79,7 +79,7 @@ class Caller:
         return self.owner if self.key is None else "ours"
 
     def withheld(self, *, is_fallback: bool = False) -> frozenset[str]:
-        """The places that do not go on: those of a key of Clew, and of any credential to another upstream than its."""
+        """The places that are not forwarded: those of a key of Clew, and of a credential for another upstream."""
         return frozenset(self.places) if self.key is not None or is_fallback else frozenset()
 
     def credential(self, ours: str | None) -> CIMultiDict[str]:
@@ -93,7 +93,7 @@ class Caller:
         return headers
 
     def query(self, raw: str, *, is_fallback: bool = False) -> str:
-        """The query, given as it came, as it goes on: without what holds a key of Clew, wherever that stands."""
+        """The query to forward: the received one without any key of Clew."""
         withheld = "?key" in self.withheld(is_fallback=is_fallback)
         return "&".join(pair for pair in raw.split("&") if not _is_withheld(pair, has_key=withheld))
 
@@ -200,7 +200,7 @@ class Callers:
         return found
 
     async def add_spending(self, caller: Caller, micros: int) -> bool:
-        """What a request of a caller cost, where it used a key; whether it may go on spending."""
+        """What a request of a caller cost, where it used a key; whether it may continue spending."""
         if caller.key is None:
             return True
         spent = await self._store.add_spending(caller.key, micros)
@@ -239,7 +239,7 @@ class CallerCredential:
     secret: str = field(repr=False)
     """A key of Clew or of a provider; an `Authorization` of another scheme than Bearer, whole."""
     places: tuple[str, ...]
-    """Where it stood: names of headers in small letters, or `?key`. It is taken out there before a request goes on."""
+    """Where it was found: header names in lower case, or `?key`. It is removed there before a request is forwarded."""
 
 
 def make_key() -> str:
@@ -263,7 +263,7 @@ def is_same_secret(one: str, other: str) -> bool:
 
 
 def owner_of_credential(credential: CallerCredential | None) -> str:
-    """The owner that stands for a caller where there are no keys: one for each credential, none of it readable."""
+    """The owner that represents a caller where there are no keys: one for each credential, none of it readable."""
     if credential is None:
         return "caller:none"
     return f"caller:{hash_key(credential.secret).hex()[:_OWNER_CHARS]}"
@@ -274,7 +274,7 @@ def read_credential(
 ) -> CallerCredential | None:
     """The credential of a request; None where it has none. `ConflictingCredentials` where two of them differ.
 
-    It stands in `Authorization: Bearer`, `x-api-key`, `x-goog-api-key` or Azure's `api-key`, or, as Gemini's clients
+    It is in `Authorization: Bearer`, `x-api-key`, `x-goog-api-key` or Azure's `api-key`, or, as Gemini's clients
     may write it, in the query as `key`: give `query` on Gemini's routes only. Every occurrence of a header counts, also
     a repeated one.
     """

@@ -159,7 +159,7 @@ def lineage_of(request: WireRequest, named: str, *, has_tools: bool, is_joined: 
         name = _hash(("joined", named))
         return Lineage(name, name)
     prompt = request.prompt
-    # A conversation goes on after midnight.
+    # A conversation continues after midnight.
     opening = _VOLATILE.sub("0", text_of(prompt)[:_PROMPT_CHARS]) if prompt else ""
     own = _hash((request.wire.dialect, named, "tools" if has_tools else "", opening))
     if not named:
@@ -379,7 +379,7 @@ _RUNNERS = frozenset(("npx", "bunx", "pnpx", "uvx"))
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """What the lines to paste say of the model behind a gateway."""
+    """What the lines to paste say about the model behind a gateway."""
 
     name: str = ""
     window: int = USUAL_WINDOW
@@ -426,7 +426,7 @@ def setups_for(upstreams: Sequence[str]) -> tuple[ClientSetup, ...]:
 
 
 def find_program(command: tuple[str, ...]) -> tuple[ClientSetup | None, int]:
-    """Which program a command line runs, and how many words come before its own arguments.
+    """Which program a command line runs, and how many words precede its own arguments.
 
     What `npx` and its like run counts as run by itself.
     """
@@ -449,7 +449,8 @@ def _program_name(word: str) -> str:
     return name.removesuffix(".exe").removesuffix(".cmd").partition("@")[0]
 
 
-# -- what the settings of installed programs say of their windows ------------------------------------------------------
+# -- what the settings of installed programs say about their windows
+# ------------------------------------------------------
 
 _CODEX_WINDOW = 272_000
 _CLAUDE_WINDOW = 200_000

@@ -75,9 +75,9 @@ def handoff_pays(tokens: int, turns: int, summary: int, target: ModelTarget) -> 
 def pays_back(tokens: int, turns: int, model: str, provider: str | None) -> bool:
     """Whether folding a prompt of so many tokens is paid back in the turns that are still to be expected.
 
-    A session that has gone on for so many turns goes on for as many more, on average. A fold moves the prefix: what is
-    left of the prompt is written to the cache once more, and each later turn reads so much less. True where no price is
-    known, or it is nothing.
+    A session that has continued for so many turns continues for as many more, on average. A fold moves the prefix: what
+    is left of the prompt is written to the cache once more, and each later turn reads so much less. True where no price
+    is known, or it is nothing.
     """
     read = cost_of(CanonicalUsage(cache_read_tokens=tokens), model, provider)
     written = cost_of(CanonicalUsage(cache_write_tokens=tokens), model, provider)
@@ -140,7 +140,7 @@ class KnownFold:
     session: str = ""
     """That it opened."""
     first_seq: int = 0
-    """The first message that came after it."""
+    """The first message that followed it."""
     freed: int = 0
 
 
@@ -194,9 +194,9 @@ class OpenConversation:
     is_client_kept: bool = False
     """Whether the store has the name of the program whose conversation it is."""
     direct_prompt: int = 0
-    """What the client's own request before would have taken, sent as it came."""
+    """What the client's own request before would have taken, sent as received."""
     sent: UpstreamRequest | None = None
-    """The newest request as it went on, where a handoff may be asked for behind it."""
+    """The newest request as it was sent to the upstream, where a handoff may be requested after it."""
     cached_until: float | None = None
     """When the provider's cache of that request expires; None where it has none, or that was dealt with."""
     has_finished_task: bool = False
@@ -240,7 +240,7 @@ class OpenConversation:
         return conversation
 
     async def first_item_since_fold(self, conversation: Conversation) -> int | None:
-        """The first item that came after the newest fold; None where nothing is folded."""
+        """The first item that followed the newest fold; None where nothing is folded."""
         if not conversation.is_compacted:
             return None
         return self.view.place_of((await self._last_fold(conversation)).first_seq)
@@ -276,14 +276,14 @@ class OpenConversation:
         if shown is None:
             self.shown = None
             return list(raw) if until else None
-        # What was written here stands for what came before the fold, and may hold some of it.
+        # What was written here represents what preceded the fold, and may hold some of it.
         old = change if until else bytes
         self.shown = [it if isinstance(it, int) else old(write_json(it)) for it in shown]
         self.shown_of = len(raw)
         return [it if isinstance(it, bytes) else raw[it] for it in self.shown]
 
     def project(self, raw: Sequence[bytes], hashes: list[int]) -> list[bytes] | None:
-        """What would be sent for these items, if they are the newest request or go on with it."""
+        """What would be sent for these items, if they are the newest request or continue with it."""
         if self.shown is None or self.count_known(hashes) < max(1, self.shown_of - _RESPELLED):
             return None
         folded = [
@@ -310,7 +310,7 @@ class OpenConversation:
 
 @dataclass(frozen=True, slots=True)
 class MatchedRequest:
-    """The conversation that a request goes on with, and the items of the request as they were read to find it."""
+    """The conversation that a request continues with, and the items of the request as they were read to find it."""
 
     opened: OpenConversation
     items: Sequence[Any]
@@ -346,7 +346,7 @@ class OpenConversations:
         return self._open.get(key, {}).get(hashes[0], ()) if hashes else ()
 
     def find(self, key: ConversationKey, request: WireRequest) -> MatchedRequest:
-        """The open conversation that a request goes on with, or one that looks for itself in the store."""
+        """The open conversation that a request continues with, or one that looks for itself in the store."""
         hashes = hashes_of(request.items)
         known = [(it.count_known(hashes), it) for it in self._with_first(key, hashes)]
         likely = sorted((pair for pair in known if pair[0]), key=lambda pair: pair[0], reverse=True)
@@ -403,7 +403,7 @@ class OpenConversations:
         return found.project(items, hashes) if found else None
 
     async def project_for_count(self, key: ConversationKey, request: WireRequest) -> list[bytes] | None:
-        """The same by what the store has, where another process may have gone on with the conversation."""
+        """The same by what the store has, where another process may have continued with the conversation."""
         try:
             return await self._project_stored(key, request)
         except StoreError as problem:
@@ -483,9 +483,9 @@ class ExchangeRecord:
     request_bytes: int
     session: str | None = None
     is_folded: bool = False
-    """Whether a shorter history went on than came."""
+    """Whether the history that was sent is shorter than the one that was received."""
     is_fallback: bool = False
-    """Whether something failed here, so that the client's bytes went on."""
+    """Whether something failed here, so that the client's bytes were sent unchanged."""
     recovered: int = 0
     """Overflows that the client has not seen."""
     usage: CanonicalUsage | None = None
@@ -519,7 +519,7 @@ class GatewayExchange:
     """Whether thoughts from before the newest fold are left out."""
     drops_all_thinking: bool = False
     shown: tuple[View, int] | None = None
-    """The view that the request was made of, and how many of its messages go on."""
+    """The view that the request was made from, and how many of its messages are sent."""
     may_recall: bool = False
     """Whether its model may be offered recall, once the conversation is folded."""
     recall: RecallTurn | None = None

@@ -1,7 +1,7 @@
 """One request through the gateway: make it fit, send it, pass the reply back, have it recorded.
 
 Whatever fails here before the upstream was asked falls back to the client's own bytes, and is counted and told. Only
-overflows are dealt with here; every other refusal passes as it came.
+overflows are dealt with here; every other refusal passes as received.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ class RequestFitting:
     async def fit(
         self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
     ) -> Sequence[bytes] | None:
-        """The items to send in place of those that came; None where the client's bytes go on."""
+        """The items to send in place of those that were received; None where the client's bytes are sent unchanged."""
         request = exchange.request
         if request is None or not request.items or not request.model:
             return None
@@ -308,7 +308,7 @@ class RequestFitting:
     async def fold_for_handle(
         self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
     ) -> HistoryHandle:
-        """Fold the conversation of a request now, and give a handle that stands for it."""
+        """Fold the conversation of a request now, and give a handle that represents it."""
         await self._take(exchange, request, headers)
         conversation, opened = exchange.conversation, exchange.opened
         assert conversation is not None and opened is not None
@@ -321,7 +321,7 @@ class RequestFitting:
     async def count(
         self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
     ) -> Sequence[bytes] | None:
-        """The items that would be sent for a request that is only counted; None where the client's bytes go on."""
+        """The items that would be sent for a request that is only counted; None for the client's bytes."""
         shown = await self.conversations.project_for_count(self._key(exchange, request, headers), request)
         return self._recall.count(exchange, request, headers, shown)
 
@@ -341,7 +341,7 @@ class RequestFitting:
         if request is None or opened is None or conversation is None or recovery is None:
             raise CannotShrink
         if refuses_thinking(words) and not exchange.drops_all_thinking:
-            # An undo may have changed what stands before thoughts since the fold: then those go as well.
+            # An undo may have changed what precedes thoughts since the fold: then those go as well.
             exchange.drops_all_thinking = exchange.drops_thinking or self._binds(exchange, request)
             exchange.drops_thinking = True
             self._binding.add((exchange.caller.owner, request.model))
@@ -477,7 +477,7 @@ class RequestFitting:
     async def _shown(
         self, exchange: GatewayExchange, request: WireRequest, opened: OpenConversation, conversation: Conversation
     ) -> Sequence[bytes] | None:
-        """What goes on for the view as it is now; the caller holds the lock."""
+        """The items to send for the view as it is now; the caller holds the lock."""
         before = None
         if request.wire.dialect == "anthropic" and (exchange.drops_thinking or self._binds(exchange, request)):
             before = await opened.first_item_since_fold(conversation)
@@ -506,7 +506,7 @@ class CannotShrink(Exception):  # noqa: N818 (reads as what it says)
 
 
 async def or_fall_back(exchange: GatewayExchange, work: Awaitable[_Value]) -> _Value | None:
-    """The result of what is done before the upstream is asked; None where it fails, and the client's bytes go on."""
+    """The result of the work before the upstream is called; None if it fails, so that the client's bytes are sent."""
     try:
         return await work
     except Refusal:
@@ -518,7 +518,7 @@ async def or_fall_back(exchange: GatewayExchange, work: Awaitable[_Value]) -> _V
 
 
 def fall_back(exchange: GatewayExchange, problem: Exception) -> None:
-    """Let the client's bytes go on, since something failed; told by its place, since its words may quote a message."""
+    """Send the client's bytes, since something failed. The log names the place only: the text may quote a message."""
     exchange.is_fallback, exchange.conversation = True, None
     _log.error("a request passes as it came: %s", where_it_failed(problem))
 
@@ -629,7 +629,7 @@ class Exchanges:
     async def _fitted(
         self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
     ) -> Sequence[bytes] | None:
-        """The items to send in place of those that came; None where the client's bytes go on."""
+        """The items to send in place of those that were received; None where the client's bytes are sent unchanged."""
         return await or_fall_back(exchange, self._fitting.fit(exchange, headers, response))
 
     async def _counted(self, exchange: GatewayExchange, headers: Mapping[str, str]) -> Sequence[bytes] | None:
@@ -749,14 +749,14 @@ class Exchanges:
         return server.url(http.rel_url.raw_path, query, exchange.path.kind), headers
 
     def _keep_sent(self, exchange: GatewayExchange, url: str, headers: CIMultiDict[str], body: bytes) -> None:
-        """Keep with the exchange what went on, so that a handoff can be asked for behind it."""
+        """Keep the sent request with the exchange, so that a handoff can be requested after it."""
         is_first = exchange.recall is None or not exchange.recall.rounds
         if exchange.shown is not None and exchange.request is not None and is_first:
             model, caller = exchange.request.model, exchange.caller
             exchange.sent = UpstreamRequest(exchange.path, model, url, headers, body, caller, *exchange.shown)
 
     def _body(self, exchange: GatewayExchange, items: Sequence[bytes] | None, max_output: int | None) -> bytes:
-        """What goes on: the client's bytes, unless something is to be changed in them."""
+        """The body to send: the client's bytes, unless something has to be changed in them."""
         request = exchange.request
         if request is None:
             return exchange.raw
@@ -772,7 +772,7 @@ class Exchanges:
     async def _refuse(
         self, exchange: GatewayExchange, response: ClientResponse, status: int, text: bytes, headers: CIMultiDict[str]
     ) -> web.StreamResponse:
-        """Pass a refusal on as it came; one that we could not recover from says what cannot be made smaller."""
+        """Pass a refusal on as received; one that we could not recover from says what cannot be made smaller."""
         words = text.decode("utf-8", "replace")
         fault = classify_error(status, words, exchange.host, headers=headers, request=exchange.raw)
         recovery, conversation = exchange.recovery, exchange.conversation
@@ -790,7 +790,7 @@ class Exchanges:
     ) -> str | None:
         """Pass a reply on while it comes, and its end when it is stored.
 
-        The text of a refusal where one came before any content.
+        The text of a refusal where one preceded any content.
         """
         wire, kind = exchange.path.wire, reply.headers.get("Content-Type", "")
         reader = ReplyReader(wire, kind)

@@ -221,7 +221,7 @@ class Handoffs:
                 _start(self._fold_idle(opened, opened.sent), self._preparing)
 
     async def _fold_idle(self, opened: OpenConversation, sent: UpstreamRequest) -> bool:
-        """Fold a conversation with what its model writes, where that pays and nobody has gone on with it meanwhile."""
+        """Fold a conversation with a handoff of its model, where that pays and the conversation has not continued."""
         session, since = opened.view.session, opened.used_at
         try:
             conversation = None if session is None else await self._runtime.conversation(session)

@@ -161,7 +161,7 @@ class HostedConversations:
         *,
         changes_every_source: bool = False,
     ) -> None:
-        """`changes_every_source`: those from elsewhere may be changed too, unless a client goes on with them."""
+        """`changes_every_source`: those from elsewhere may be changed too, unless a client continues with them."""
         self.store = runtime.store
         self._runtime = runtime
         self._callers = callers
@@ -340,7 +340,7 @@ class HostedConversations:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.cancelled():
-                raise  # the caller has gone, and the turn goes on
+                raise  # the caller has gone, and the turn continues
             kept = f"What was written is kept in {kept_in or id}."
             raise Refused(409, "the answer was stopped", kept, kind="stopped") from None
 
@@ -564,7 +564,7 @@ class HostedConversations:
     async def undo(self, owner: str | None, id: str) -> tuple[FoundConversation, Conversation, bool]:
         """Bring back the view from before the newest compaction; whether there was one."""
         found = await self.find(owner, id)
-        if found.first.source != GATEWAY:  # whose conversations go on from the view in the store
+        if found.first.source != GATEWAY:  # whose conversations continue from the view in the store
             found = await self.find_hosted(owner, id)
         conversation = await self.open_newest(found)
         return found, conversation, await conversation.undo_compaction()

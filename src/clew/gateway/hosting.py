@@ -238,7 +238,7 @@ class ApiCall(Generic[_Given]):
 def add_hosting(
     application: web.Application, hosting: HostingRoutes, below: str = "", only: Container[str] | None = None
 ) -> None:
-    """Serve hosted conversations below `/clew`; `below` stands before that, `only` names the calls that are served."""
+    """Serve hosted conversations below `/clew`; `below` precedes that, `only` names the calls that are served."""
     operations = [operation for operation in OPERATIONS if only is None or operation.name in only]
     for path in dict.fromkeys(operation.path for operation in operations):
         resource = application.router.add_resource(below + path)
@@ -455,7 +455,7 @@ class HostingRoutes:
             await tell(response, name, value)
             await response.write_eof()
         finally:
-            # Whoever hangs up stops waiting; the turn itself goes on, and its answer is kept.
+            # Whoever hangs up stops waiting; the turn itself continues, and its answer is kept.
             task.cancel()
         return response
 

@@ -1,8 +1,8 @@
 """What is changed in the items of a request beside a fold: handles, thinking, cache breakpoints.
 
-A client that asks its provider to compact (Codex) gets a handle that stands for its history, and sends it back.
+A client that asks its provider to compact (Codex) gets a handle that represents its history, and sends it back.
 
-Newer models of Anthropic sign a thinking block together with everything before it. After a fold what stands before it
+Newer models of Anthropic sign a thinking block together with everything before it. After a fold what precedes it
 is something else, and the request would be refused; so thinking from before the fold is left out, whole, and what was
 thought since then stays. For a model that is not known to bind them, a refusal teaches it.
 
@@ -141,10 +141,10 @@ def asks_for_handle(request: WireRequest) -> bool:
 
 
 async def without_handle(request: WireRequest, store: Store, owner: str) -> WireRequest:
-    """The request with the messages that a handle stands for; the very request where it has none of ours.
+    """The request with the messages that a handle represents; the very request where it has none of ours.
 
     A handle of another owner, or of what was deleted, is left where it is: the upstream will not know it. While the
-    store is away nobody knows what it stands for, and `Refusal` asks the client to come again.
+    store is away nobody knows what it represents, and `Refusal` asks the client to come again.
     """
     found = _last_handle(request)
     if found is None:
@@ -158,7 +158,7 @@ async def without_handle(request: WireRequest, store: Store, owner: str) -> Wire
         message = "the gateway cannot look up the history of this handle now; try again"
         raise Refusal(503, message, {"Retry-After": "2"}) from problem
     before = list(_items_of(rows))
-    # What stands before a handle is what it was made of, or what Codex repeats of that.
+    # What precedes a handle is what it was made of, or what Codex repeats of that.
     return replace(request, items=[*map(write_json, before), *request.items[at + 1 :]])
 
 

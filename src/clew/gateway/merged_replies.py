@@ -48,7 +48,7 @@ class ReplyMerger(ABC):
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
         self._is_later = False
-        """Whether a reply came before the one that comes now."""
+        """Whether a reply preceded the one that comes now."""
         self._earlier: Any = None
         """The summed usage of the replies before."""
         self._usage: Any = None
@@ -518,7 +518,7 @@ class MergedReply:
         """The end of the reply that came, which is the last one."""
         if not self._is_stream:
             return self._body()
-        # What is no whole event passes as it came: the client sees what the upstream did.
+        # What is no whole event passes as received: the client sees what the upstream did.
         return b"".join(map(self._encode, self._merger.end())) + self._rest
 
     def _body(self) -> bytes:
@@ -529,7 +529,7 @@ class MergedReply:
         return write_json(self._merger.merged_body(value)) if isinstance(value, dict) else self._rest
 
     def _events(self, chunk: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The data of each whole event, and the event as it came."""
+        """The data of each whole event, and the event as received."""
         if self._is_framed:
             for frame, raw in self._frames.frames(chunk):
                 yield frame.event or b"", raw
@@ -615,7 +615,7 @@ class RecallTurn:
         self.asked: list[str] = []
         """Its calls of our tools, in words."""
         self.unanswered: tuple[Any, ...] = ()
-        """What stands for the results of calls that nobody answers any more, at the end of the turn."""
+        """What represents the results of calls that nobody answers any more, at the end of the turn."""
         self.spent = CanonicalUsage()
         """By the replies that the client does not see."""
         self.cost_micros = 0
@@ -626,7 +626,7 @@ class RecallTurn:
         self._merged = MergedReply(wire.dialect, names)
 
     def fields(self) -> dict[str, bytes]:
-        """The fields of the request to change: its tools, and that none may be called where that went on too long."""
+        """The fields of the request to change: its tools, and that none may be called where that continued too long."""
         return {"tools": self._tools, **({} if self.may_call else no_calls(self.wire.dialect))}
 
     def items(self, shown: Sequence[bytes]) -> Sequence[bytes]:

@@ -325,7 +325,7 @@ REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
 STATUS = "http.response.status_code"
 ERROR = "error.type"
 PROVIDERS = {"chat": "openai", "responses": "openai", "messages": "anthropic", "gemini": "gcp.gemini"}
-"""By the wire that is spoken: who stands behind an address is not known."""
+"""By the wire that is spoken: who follows an address is not known."""
 OPERATIONS = {"gemini": "generate_content"}
 _MAX_STARTED = 1_000
 _NANOSECONDS = 1_000_000_000

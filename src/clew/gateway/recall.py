@@ -1,6 +1,6 @@
 """Recall behind the gateway: the model of a folded conversation may search it and open its messages.
 
-Two tools stand behind the client's own in each request of a conversation that was folded. The gateway answers their
+Two tools follow the client's own in each request of a conversation that was folded. The gateway answers their
 calls from the store and asks again; the client receives one reply without them. What the model saw that the client did
 not is kept with the conversation and put back at its place in later requests, until the next fold. Leaving it out is
 always valid: the client's own items are a whole conversation without it.
@@ -93,7 +93,7 @@ _TOOLS: dict[str, bytes] = {
 
 
 def tools_behind(request: WireRequest) -> bytes:
-    """The client's list of tools as it came, with ours at its end."""
+    """The client's list of tools as received, with ours at its end."""
     return request.body.field("tools").rstrip()[:-1] + b"," + _TOOLS[request.wire.dialect] + b"]"
 
 
@@ -455,7 +455,7 @@ class GatewayRecall:
             return
         came = messages_of_reply([view.items[place] for place in range(first, stop)], dialect)
         if said_by(came) != recalled.said:
-            return  # the client went on with another reply
+            return  # the client continued with another reply
         before = len(shown)
         try:
             put_back(shown, at, count, recalled, raw, dialect)

@@ -158,7 +158,7 @@ class HeldEnd:
                 continue
             self._held.append(event)
             if len(self._held) > _END_EVENTS:
-                # Not the end: a reply with several choices goes on after the first of them has finished.
+                # Not the end: a reply with several choices continues after the first of them has finished.
                 passed.append(self._held.pop(0))
         return b"".join(passed)
 
@@ -175,7 +175,7 @@ def _split_events(chunk: bytes) -> list[bytes]:
 
 
 class UsageTeller:
-    """Tells the client other prompt tokens, event by event; everything else passes as it came."""
+    """Tells the client other prompt tokens, event by event; everything else passes as received."""
 
     def __init__(self, wire: GatewayWire, change: Change, content_type: str) -> None:
         self._wire = wire

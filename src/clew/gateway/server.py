@@ -262,7 +262,7 @@ class GatewayServer(_Listener):
             raise Refusal(401, "this gateway is for one program, which has its token")
         if not is_plain_path(request.raw_path) or not _is_served(request):
             if wire_path(request.path) is not None and request.headers.get("Upgrade", "").lower() == "websocket":
-                # Codex tries this first. By a 426 it goes on with POST at once, by a 404 after seven attempts.
+                # Codex tries this first. By a 426 it continues with POST at once, by a 404 after seven attempts.
                 raise Refusal(426, "the gateway has no WebSocket here: send a POST", {"Upgrade": "HTTP/1.1"})
             raise Refusal(404, f"the gateway does not serve {request.method} {request.path[:200]}")
         if self._pages is not None and self._pages.owns(request.path):
@@ -318,7 +318,7 @@ class GatewayServer(_Listener):
         return bool(self.options.token) and is_same_secret(shown, self.options.token)
 
     async def _expected(self, request: web.Request) -> None:
-        """Let a client go on that asks before it sends its body, unless that is too large."""
+        """Let a client continue that asks before it sends its body, unless that is too large."""
         with suppress(Refusal):
             check_length(request, self.options.bounds)
             assert request.transport is not None

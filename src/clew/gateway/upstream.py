@@ -1,4 +1,4 @@
-"""The way to the upstreams: which of them a request goes to, headers as they came, bytes as they come back.
+"""The way to the upstreams: which of them a request goes to, headers as received, bytes as they come back.
 
 Upstreams are configured, each for some wires and models, and no request chooses another. Redirects are not followed,
 since they would carry the credential and the conversation to a host that nobody configured.
@@ -153,9 +153,9 @@ class UpstreamServer:
     def url(self, path: str, query: str, kind: str = "") -> str:
         """The address of a path that a client asked for, with or without the version that the wire has.
 
-        The upstream is written as for the SDK of its wire: OpenAI's paths stand behind it as it is, Anthropic's behind
-        it with a version. A path of a cloud goes on as it came. It was checked: no character of it means anything else
-        elsewhere. The query is as it came.
+        The upstream is written as for the SDK of its wire: OpenAI's paths follow it as it is, Anthropic's behind
+        it with a version. A path of a cloud is forwarded as received. It was checked: no character of it means anything
+        else elsewhere. The query is as received.
         """
         if kind == "messages" and (found := _OF_ANTHROPIC.fullmatch(path)):
             own = "/anthropic" if path.startswith("/anthropic/") and not self._root.endswith("/anthropic") else ""
@@ -284,9 +284,9 @@ class BodyPayload(Payload):
 
 
 def passed_headers(headers: CIMultiDictProxy[str], withhold: frozenset[str] = frozenset()) -> CIMultiDict[str]:
-    """The headers of a request as they go on; `withhold` names, in lower case, those that were for us.
+    """The headers to forward with a request; `withhold` names, in lower case, those that were for the gateway.
 
-    A key of Clew does not go on, in whatever header it stands.
+    A key of Clew is not forwarded, whatever header it is in.
     """
     named = {name.strip().lower() for value in headers.getall("Connection", []) for name in value.split(",")}
     passed = CIMultiDict(
@@ -309,7 +309,7 @@ def headers_back(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
 
 
 async def read_error(response: aiohttp.ClientResponse) -> bytes:
-    """The body of a refusal, as far as anybody reads one, or as far as it came."""
+    """The body of a refusal, as far as anybody reads one, or as far as received."""
     body = bytearray()
     with suppress(aiohttp.ClientError, TimeoutError):
         while len(body) < MAX_ERROR_BYTES and (chunk := await response.content.readany()):

@@ -55,7 +55,7 @@ class WireRequest:
     body: RequestBody
     model: str
     lead: Sequence[bytes]
-    """Prompt messages at the beginning of the list, as they came."""
+    """Prompt messages at the beginning of the list, as received."""
     items: Sequence[bytes]
     """The rest of the list: the history."""
     is_streamed: bool
@@ -63,7 +63,7 @@ class WireRequest:
 
     @property
     def prompt(self) -> Message | None:
-        """Everything that stands before the history, as one message, for its size."""
+        """Everything that precedes the history, as one message, for its size."""
         return _prompt_of(self.body.field(self.wire.system_field), *self.lead)
 
     @property

@@ -22,7 +22,7 @@ from clew.messages import Message, ToolCall, calls_of, name_of_call
 from clew.redact import redact_messages
 
 PREVIOUS_HANDOFF = -1
-"""The number that stands for the previous handoff, where that is too long for one prompt and read in chunks."""
+"""The number that represents the previous handoff, where that is too long for one prompt and read in chunks."""
 _UNNAMED_TOOL = "a tool"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -93,7 +93,7 @@ class SummaryTranscript:
 
 
 def _labels_in(record: Record) -> dict[int, str]:
-    """What a header says of a message beside its speaker."""
+    """What a header says about a message beside its speaker."""
     labels = dict.fromkeys(record.program_messages, ", written by a program: no request")
     for exchange in record.exchanges:
         if exchange.request:

@@ -28,7 +28,7 @@ _SHARE_OF_ADDED = 0.1
 _LONGEST_ADDED_CHARS = 400
 _MOST_FILES_ADDED = 40
 _NEWEST_ACTIONS = 10
-"""An error before so many actions of an open request is left to the model: the agent went on to something else."""
+"""An error before so many actions of an open request is left to the model: the agent continued to something else."""
 
 _HASH = re.compile(r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}(?![\w-])")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
@@ -201,7 +201,7 @@ def find_inventions(text: str, sources: Sequence[str]) -> list[Claim]:
 
 
 def _quotes_in(text: str) -> Iterator[str]:
-    """What stands between quotation marks, on lines on which they are in pairs."""
+    """What is between quotation marks, on lines on which they are in pairs."""
     for line in text.splitlines():
         if line.count('"') % 2 == 0:
             yield from (match[1] or match[2] for match in _QUOTE.finditer(line))

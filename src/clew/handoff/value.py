@@ -3,7 +3,7 @@
 The text is output. It is read back only where no value exists: a text that a model, a plugin or a caller wrote, or one
 of a caller that kept only the messages of an earlier compaction.
 
-Inside a conversation a handoff stands behind a fixed prefix and before an end marker, with the numbers that it covers:
+Inside a conversation a handoff is between a fixed prefix and an end marker, with the numbers that it covers:
 `wrap` writes that message text, `unwrap` finds a handoff again. The last line before the end marker is the only text of
 a handoff that is read back exactly: it says which messages are folded and how the others are numbered.
 """
@@ -169,7 +169,7 @@ _OTHER_NAMES = {
 }
 _BY_NAME = {heading.lower(): heading for heading in HEADINGS} | _OTHER_NAMES
 UNTITLED = ""
-"""The heading of what stands before the first heading of a text."""
+"""The heading of what precedes the first heading of a text."""
 ListStyle: TypeAlias = Literal["plain", "bullets", "numbers"]
 _LIST_STYLES: Mapping[str, ListStyle] = {
     UNTITLED: "plain", ACTIVE_TASK: "plain", STATE: "plain", COMPLETED: "numbers"

@@ -1,7 +1,7 @@
 """The active branch of an append-only tree: from the newest message back to the first.
 
 Programs that let a person go back and ask again keep the abandoned messages in the file. Files are also cut, redacted
-and merged, so a missing parent must not cost the rest: what stands before a broken link is taken to belong to it.
+and merged, so a missing parent must not cost the rest: what precedes a broken link is taken to belong to it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TreeNode:
     """A group, such as the parts of one reply: the node is active when its parent is, and another node of the group is.
     An empty name needs only the parent, as for results of calls."""
     continues: bool = False
-    """It has no parent, but what stands before it in the file came before it: a compaction."""
+    """It has no parent, but what precedes it in the file preceded it: a compaction."""
 
 
 class MessageTree:

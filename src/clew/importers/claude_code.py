@@ -166,7 +166,7 @@ def _model(wire: Mapping[str, Any]) -> str | None:
 
 
 def _note_metadata(record: Record, metadata: SourceMetadata) -> None:
-    # The first name counts: a file that goes on with another session begins with a copy of it.
+    # The first name counts: a file that continues with another session begins with a copy of it.
     if metadata.session is None and isinstance(record.get("sessionId"), str):
         metadata.session = record["sessionId"]
         if record.get("isSidechain") and isinstance(record.get("agentId"), str):

@@ -145,7 +145,7 @@ class _RolloutReader:
 
     def _note_event(self, payload: Mapping[str, Any]) -> None:
         info = payload.get("info")
-        # Newer files have a line for each call beside this event, which comes behind the results, and may come again.
+        # Newer files have a line for each call beside this event, which follows the results, and may come again.
         if payload.get("type") == "token_count" and isinstance(info, Mapping) and not self._is_recorded:
             self._add_usage(info.get("last_token_usage"))
 

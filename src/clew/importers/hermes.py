@@ -194,7 +194,7 @@ class HermesDatabase:
         )
 
     def sessions(self) -> list[Record]:
-        """The rows of its sessions, oldest first, so that a parent comes before its children."""
+        """The rows of its sessions, oldest first, so that a parent precedes its children."""
         return list(self._database.rows("SELECT * FROM sessions ORDER BY started_at, rowid"))
 
     def entries(self, session: Record, metadata: SourceMetadata) -> Iterator[SourceEntry]:
@@ -224,7 +224,7 @@ class HermesDatabase:
             yield SourceEntry(message, number, _timestamp_of(row))
 
     def _continues(self, session: Record) -> bool:
-        """Whether its parent had ended in a compaction; the parent of a subagent goes on."""
+        """Whether its parent had ended in a compaction; the parent of a subagent continues."""
         found = self._database.rows(
             "SELECT 1 AS found FROM sessions WHERE id = ? AND end_reason = 'compression' AND ended_at <= ?",
             session.get("parent_session_id"),

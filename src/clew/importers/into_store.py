@@ -97,7 +97,7 @@ async def import_session(
         if writer is None:
             rest = _without_prompts(batch, metadata)
             writer = await _open_writer(store, session, rest, dry_run)
-            # A session that an earlier version imported with a prompt in its history goes on as it is.
+            # A session that an earlier version imported with a prompt in its history continues as it is.
             batch = batch if await writer.begins_with_prompt() else rest
         await writer.write(batch)
         if progress is not None:

@@ -194,7 +194,7 @@ class OpencodeDatabase:
         )
 
     def sessions(self) -> list[Record]:
-        """The rows of its sessions, oldest first, so that a parent comes before its children."""
+        """The rows of its sessions, oldest first, so that a parent precedes its children."""
         return list(self._database.rows("SELECT * FROM session ORDER BY time_created, id"))
 
     def entries(self, session: Record, metadata: SourceMetadata) -> Iterator[SourceEntry]:

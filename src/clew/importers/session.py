@@ -19,7 +19,7 @@ _LINES_SHOWN = 3
 
 
 class Notices:
-    """What a reader found odd and went on from, for the user: each remark once, with the lines it is about.
+    """What a reader found odd and continued from, for the user: each remark once, with the lines it is about.
 
     Ten thousand bad lines make one sentence. Remarks are in the order of their first occurrence.
     """

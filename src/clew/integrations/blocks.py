@@ -72,7 +72,7 @@ class BlockFormat(ABC):
         return [assistant_message(self._parts(blocks), calls, thinking)]
 
     def read_other(self, blocks: Sequence[Any]) -> list[Message]:
-        """The blocks of any other message: a message for each result, and one for what stands between them."""
+        """The blocks of any other message: a message for each result, and one for what is between them."""
         messages: list[Message] = []
         between: list[Any] = []
         for block in blocks:

@@ -1,4 +1,4 @@
-"""Message objects of a framework through `clew.Projection`: translated once each, and given back as the very objects.
+"""Message objects of a framework through `clew.Projection`: translated once each, and given back as the same objects.
 
 Hooks of frameworks are called with the whole history before every model call, and one hook often serves many
 conversations. `FrameworkConversations` finds the conversation that a history belongs to and reads only what is new of
@@ -28,7 +28,7 @@ class MessageFormat:
     """How a framework writes messages."""
 
     read: Callable[[Any], Sequence[Message]]
-    """The messages that an object of the framework stands for, at least one."""
+    """The messages that an object of the framework represents, at least one."""
     write: Callable[[Sequence[Message], Any], Any]
     """An object for messages that were changed or written, by the one they came from (None where there is none)."""
     dialect: DialectName | None = "openai_chat"
@@ -41,7 +41,7 @@ class FittedMessages:
 
     messages: list[Any]
     is_folded: bool
-    """Whether anything is not as it came."""
+    """Whether anything is not as received."""
     _projection: Projection = field(repr=False)
 
     def observe(self, usage: CanonicalUsage | None) -> None:
@@ -69,7 +69,7 @@ class FrameworkConversations:
         self._lock = threading.Lock()
 
     def fit(self, items: Iterable[Any], **call: Any) -> FittedMessages:
-        """What to send for the whole history of a conversation: objects that were not changed as they came.
+        """What to send for the whole history of a conversation: objects that were not changed as received.
 
         Further arguments are those of `_begin`.
         """
@@ -162,7 +162,7 @@ class FrameworkConversation:
         self.name = name
         self._format = format
         self._items: list[Any] = []
-        """The objects as they came last, by their place: all of them, or after a restart those that are in view."""
+        """The objects as received last, by their place: all of them, or after a restart those that are in view."""
         self._read: list[Sequence[Message]] = []
         """The messages of each."""
         self._history: list[Message] = []
@@ -175,7 +175,7 @@ class FrameworkConversation:
         """How many of these objects are known, where they are the known history with or without more behind it; or -1.
         And whether all of the history is among them.
 
-        A framework that keeps what it was given back sends that with more behind it: it stands for the same history.
+        A framework that keeps what it was given back sends that with more behind it: it represents the same history.
         """
         for known in (self._items, self._shown):
             if len(items) >= len(known) and (known or not self._items) and self._are_same(known, items[: len(known)]):
@@ -184,7 +184,7 @@ class FrameworkConversation:
 
     def resume(self, items: list[Any]) -> int:
         """After a restart: how many of these objects are the view that the store has of a named conversation, by a
-        framework that keeps what it was given back. They stand for the whole history; 0 where they are not that view.
+        framework that keeps what it was given back. They represent the whole history; 0 where they are not that view.
         """
         # The store has chat messages, so that objects of other wires cannot be compared with them.
         history = self.projection.history if self._format.dialect == "openai_chat" else []
@@ -226,7 +226,7 @@ class FrameworkConversation:
         )
 
     def show(self, fitted: Sequence[Message]) -> tuple[list[Any], bool]:
-        """Messages as objects of the framework, and whether any of them is not as it came."""
+        """Messages as objects of the framework, and whether any of them is not as received."""
         if len(fitted) == len(self._history) and all(map(is_, fitted, self._history)):
             return list(self._items), False
         used: list[tuple[Sequence[Message], Any]] = []

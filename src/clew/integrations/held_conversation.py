@@ -1,6 +1,6 @@
 """A conversation that another program holds, in Clew's store: what is new is added, folds are made and found again.
 
-After a fold the program holds the folded list and goes on behind it, so what it gives is no history. `HeldMessages`
+After a fold the program holds the folded list and continues behind it, so what it gives is no history. `HeldMessages`
 knows which message of the history each of them is; with it the history is put together again, and a list that the
 program read from its own files after a restart is recognised. A program that gives its whole history each time is
 recognised by the beginning of it.
@@ -79,7 +79,7 @@ class HeldMessages:
     def follow(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Become what Hermes holds now; False where that is not the known list with something else behind a place.
 
-        What was taken back or edited is cut off, and what stands there now follows: the store makes a branch of it.
+        What was taken back or edited is cut off, and what is there now follows: the store makes a branch of it.
         """
         same = self._count_same(messages)
         if same < len(self.held):
@@ -144,7 +144,7 @@ class HeldConversation:
         self._projected = ProjectedConversation(self._runtime, self._new(name))
         self._held: HeldMessages | None = None
         self._calls: list[tuple[CanonicalUsage, ModelTarget]] = []
-        """Usage of calls that came before the session was there."""
+        """Usage of calls that preceded the session was there."""
         self._recall = RecallTool(store, "clew_recall")
         self._lock = asyncio.Lock()
 

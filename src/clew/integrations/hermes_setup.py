@@ -1,6 +1,6 @@
 """Hermes' own config: the two keys that make it use Clew, written into it, taken out again, and looked at.
 
-Hermes wants both `plugins.enabled` and `context.engine`; with one of them alone it goes on with its built-in engine,
+Hermes wants both `plugins.enabled` and `context.engine`; with one of them alone it continues with its built-in engine,
 and says so in its log only. What is written here changes nothing else in the file, and what was changed is noted, so
 that undoing it gives back the bytes from before.
 """
@@ -38,7 +38,7 @@ _IMPORTS = (
 
 @dataclass(frozen=True, slots=True)
 class HermesConfig:
-    """What Hermes' config says of Clew."""
+    """What Hermes' config says about Clew."""
 
     path: Path
     exists: bool

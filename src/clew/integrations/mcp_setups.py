@@ -89,7 +89,7 @@ MCP_SETUPS = (
 
 @dataclass(frozen=True, slots=True)
 class McpCheck:
-    """What a client's config says of the server."""
+    """What a client's config says about the server."""
 
     client: str
     config: str

@@ -36,7 +36,7 @@ from clew.turn import Projection, Runtime
 from clew.usage import CanonicalUsage
 
 _SUCCESSORS = "openai_agents.successors"
-"""Of a session that was rewound: the sessions that went on for it, oldest first."""
+"""Of a session that was rewound: the sessions that continued for it, oldest first."""
 _call: ContextVar[FittedMessages | None] = ContextVar("clew_openai_agents_call", default=None)
 """What the call of this run was given."""
 
@@ -80,7 +80,7 @@ class ClewInputFilter(RunHooks[Any]):
 
 
 class ClewSession(SessionABC):
-    """The items of a conversation in Clew's store, as they came, by the name of the session.
+    """The items of a conversation in Clew's store, as received, by the name of the session.
 
     `input_filter` shows the model a view of them in runs of this session; both are one conversation in the store.
     """
@@ -108,7 +108,7 @@ class ClewSession(SessionABC):
         return await self._in_store(self._pop)
 
     async def clear_session(self) -> None:
-        """Delete the conversation from the store, and those it went on from."""
+        """Delete the conversation from the store, and those it continued from."""
         await self._in_store(self._clear)
 
     async def input_filter(self, call: Any) -> ModelInputData:
@@ -201,7 +201,7 @@ class ClewSession(SessionABC):
         self._follow()
 
     def _follow(self) -> None:
-        """Let the filter go on in the session that is the current one."""
+        """Let the filter continue in the session that is the current one."""
         self.projection = self.projection.another(session=self._current)
 
     def _new(self) -> NewSession:

@@ -43,7 +43,7 @@ class ClewConversation(ConversationManager):
         self._tools = OnceForEqual(_tool_definitions)
         self._fitted: FittedMessages | None = None
         self._written: list[Any] = []
-        """The messages before the first that is as it came: a session manager has only the others."""
+        """The messages before the first that is as received: a session manager has only the others."""
 
     def register_hooks(self, registry: Any, **kwargs: Any) -> None:
         super().register_hooks(registry, **kwargs)

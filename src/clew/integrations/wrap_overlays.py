@@ -204,7 +204,7 @@ def _claude(target: WrapTarget) -> Overlay:
 
 
 def _opencode(target: WrapTarget) -> Overlay:
-    """It merges config that stands in a variable over all that it finds in files."""
+    """It merges config that is in a variable over all that it finds in files."""
     given = _json(target.environ.get("OPENCODE_CONFIG_CONTENT", ""))
     provider: dict[str, Any]
     if target.provider is not None:

@@ -1,7 +1,7 @@
 """The dialect of Anthropic's Messages API: content in blocks, results inside user messages, signed reasoning.
 
 What is written keeps the rules of that wire: roles alternate, results come first in the user message behind their
-calls, reasoning comes before what it led to, and no text is blank. The system prompt is handled in `conversation`.
+calls, reasoning precedes what it led to, and no text is blank. The system prompt is handled in `conversation`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _WireMessage:
     role: str
     content: Any
     place: int = -1
-    """Of the wire item that leaves as it came; -1 when it is new, changed or merged."""
+    """Of the wire item that leaves as received; -1 when it is new, changed or merged."""
 
 
 def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
@@ -142,7 +142,7 @@ def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
 def _must_merge(before: _WireMessage, message: _WireMessage) -> bool:
     """Whether two of one role are merged: unless they came in a row, or one of them is an unchanged blank message.
 
-    Merged, nothing of a blank message would be left, and what was not changed must leave as it came.
+    Merged, nothing of a blank message would be left, and what was not changed must leave as received.
     """
     if before.role != message.role or message.role == "system":
         return False

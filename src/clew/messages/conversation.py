@@ -70,7 +70,7 @@ class Envelope:
     """Whether a system prompt is written separate from the list, even when none came."""
     tools: tuple[Tool, ...] = field(default=(), repr=False)
     system: Any = field(default=None, repr=False)
-    """The system prompt that came separate from the list, as it came."""
+    """The system prompt that came separate from the list, as received."""
 
     @classmethod
     def for_request(cls, dialect: DialectName) -> Envelope:
@@ -164,7 +164,7 @@ class ParsedConversation:
         return [self._came[it] if isinstance(it, int) else it for it in written]
 
     def _placed(self, messages: Sequence[Message]) -> list[Item]:
-        """Messages as items: those that came as they came, others with what is known of them."""
+        """Messages as items: those that came as received, others with what is known about them."""
         if len(messages) == len(self.items) and all(map(_is_of, messages, self.items)):
             return list(self.items)
         places = places_among(messages, [item.message for item in self.items])
@@ -308,7 +308,7 @@ def _is_only_item(item: Any, came: Any) -> bool:
 
 
 def _items_of(wire: Any, request: Mapping[str, Any] | None, dialect: DialectName | None) -> tuple[Sequence[Any], str]:
-    """The messages of a wire as they came, and the field of the request that they are in."""
+    """The messages of a wire as received, and the field of the request that they are in."""
     if request is None:
         if not isinstance(wire, Iterable) or isinstance(wire, str | bytes | bytearray):
             raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""Text that others wrote, made safe to stand in a prompt: it cannot close its own fence, hide, or forge a line."""
+"""Text that others wrote, made safe to are in a prompt: it cannot close its own fence, hide, or forge a line."""
 
 from __future__ import annotations
 

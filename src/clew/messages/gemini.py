@@ -282,7 +282,7 @@ class _Content:
     place: int = -1
     """Of the item that all of it came from."""
     is_whole: bool = False
-    """Whether it leaves as it came."""
+    """Whether it leaves as received."""
 
     @property
     def is_model(self) -> bool:
@@ -341,7 +341,7 @@ class _Writer:
             if part.get("type") == GEMINI_PART:
                 return part.get("part")
             if part.get("type") in ("audio", "video") and "source" in part:
-                part = {**part, "type": "document"}  # what it is stands in its media type
+                part = {**part, "type": "document"}  # what it is is in its media type
         return encode_part(part, "gemini", foreign=self.foreign)
 
     def _call(self, call: ToolCall, item: Item, asked: Sequence[Part]) -> Part:
@@ -412,7 +412,7 @@ def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
 def _must_merge(before: _Content, content: _Content) -> bool:
     """Whether two contents are one: what came as one, the results of a turn, and calls behind words of the model.
 
-    The wire takes several contents of the user in a row, so that what was not changed stays the very object.
+    The wire takes several contents of the user in a row, so that what was not changed stays the same object.
     """
     if before.is_model != content.is_model:
         return False

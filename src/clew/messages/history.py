@@ -115,7 +115,7 @@ class History:
         return [self.raw[it] if isinstance(it, int) else it for it in self.places(items)]
 
     def places(self, items: Iterable[Item]) -> list[Any]:
-        """The same, with the place of each wire item that leaves as it came."""
+        """The same, with the place of each wire item that leaves as received."""
         written: list[Any] = dialect_of(self.dialect).write(list(items))
         return written
 

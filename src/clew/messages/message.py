@@ -76,7 +76,7 @@ class Repair:
     """One thing that was wrong with a history, and what was done about it."""
 
     index: int
-    """Of the message, in the history as it came."""
+    """Of the message, in the history as received."""
     problem: str
     remedy: str
 
@@ -358,8 +358,8 @@ def _is_only_reasoning(message: Message) -> bool:
 
 # -- items: messages with the wire items that they came in -------------------------------------------------------------
 #
-# An item that was not changed leaves as it came: a dialect writes the place of its wire items, and encodes only what is
-# new or changed. A changed message keeps what its wire items say of it: ids, signatures, the order of its pieces.
+# An item that was not changed leaves as received: a dialect writes the place of its wire items, and encodes only what
+# is new or changed. A changed message keeps what its wire items say about it: ids, signatures, the order of its pieces.
 
 
 class Item:

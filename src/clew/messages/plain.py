@@ -23,7 +23,7 @@ _READ_FIELDS = frozenset(
     "role content text tool_calls tool_call_id function function_call name arguments input output reasoning "
     "reasoning_content thinking refusal type id call_id tool_use_id".split()
 )
-# What an SDK has read out of a text that stands beside it: counted once is enough, and no API takes it back.
+# What an SDK has read out of a text that is beside it: counted once is enough, and no API takes it back.
 _READ_BY_SDK = ("parsed", "parsed_arguments", "parsed_output")
 _NOT_GIVEN = ("NotGiven", "Omit")
 """What SDKs write for an argument that is not there."""
@@ -128,7 +128,7 @@ def request_fields(wire: Any) -> Mapping[str, Any] | None:
     return wire if isinstance(wire, Mapping) else _fields_of(wire)
 
 
-# -- what stands beside messages ---------------------------------------------------------------------------------------
+# -- what is beside messages ---------------------------------------------------------------------------------------
 
 
 def plain_system(system: Any) -> Any:
@@ -183,7 +183,7 @@ def _beside(value: Any, what: str, remedy: str) -> Any:
 
 
 def _plain(value: Any, place: str, field: str, depth: int) -> Any:
-    """The value without objects in it. `field` is the name that it stands under, also as an element of a list."""
+    """The value without objects in it. `field` is the name that it is under, also as an element of a list."""
     kind = type(value)
     if kind in SCALARS:
         return value
@@ -270,7 +270,7 @@ def _lacks_content(fields: Any, model: Any) -> bool:
 
 
 def _read_by_sdk(model: Any) -> dict[Any, Any]:
-    """The fields that repeat what stands beside them, at every level, in the form that `model_dump` takes."""
+    """The fields that repeat what is beside them, at every level, in the form that `model_dump` takes."""
     found: dict[Any, Any] = {}
     for name, value in getattr(model, "__dict__", {}).items():
         if name in _READ_BY_SDK:

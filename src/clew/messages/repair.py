@@ -239,7 +239,7 @@ _SHORTEST_CUT = 100
 ReportRepair: TypeAlias = Callable[[str, str], None]
 """Called with a problem and its remedy."""
 IndexedMessages: TypeAlias = list[tuple[int, Message]]
-"""Messages, each with its index in the history as it came; a stub has the index of its call."""
+"""Messages, each with its index in the history as received; a stub has the index of its call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class Repaired:
     messages: Sequence[Message]
     repairs: tuple[Repair, ...] = ()
     indexes: Sequence[int] = field(default=(), repr=False, compare=False)
-    """For each message its index in the history as it came; a stub has the index of its call."""
+    """For each message its index in the history as received; a stub has the index of its call."""
 
 
 def repair(
@@ -572,7 +572,7 @@ def _assign_result(
 
 
 def _remove_stub(group: _CallGroup, answered: str, repairs: list[Repair]) -> bool:
-    """Remove the stub among the results of a group that stands for a call; False where there is none."""
+    """Remove the stub among the results of a group that represents a call; False where there is none."""
     for at, (index, known) in enumerate(group.results):
         if known.get("tool_call_id") == answered and is_stub(known):
             del group.results[at]

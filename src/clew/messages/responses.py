@@ -73,7 +73,7 @@ def _kind_of_item(item: Any, index: int) -> str:
 
 
 def _must_end_before(kind: str, kinds: Sequence[str]) -> bool:
-    """Whether the next item begins another message. Never between calls, because their results come after all."""
+    """Whether the next item begins another message. Never between calls, because their results follow all."""
     if "call" in kinds:
         return False
     if kind == "reasoning":

@@ -53,7 +53,7 @@ _FOREIGN, _ACCENTED, _CUT = (
 )
 _HAS_ACCENT = lazy_pattern("[\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff\ufffd]")
 """Whether a text has letters of theirs, alone or put together, or such as could not be read."""
-# `Use "..." as the password`: the value stands before its label.
+# `Use "..." as the password`: the value precedes its label.
 _BEFORE_LABEL = lazy_pattern(rb"[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z")
 _LAST_WORD = lazy_pattern(rb"(?P<value>[^\s\"'`]{5,128})(?P<close>[\"'`*]{0,3})\Z")
 _BEFORE_CHARS = 100
@@ -209,7 +209,7 @@ def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding |
         is_direct = bool(sign) and (sign in _DIRECT_SIGNS or len(sign) > 1)
         # `пароль от сервера: ...`; in `密码在 step-2：...` a name comes between.
         is_beside = is_direct and not _HAS_ASCII_WORD.search(match["gap"])
-        # A word with a number, as `step-2` is, is a password if it is capitalised and stands beside the label.
+        # A word with a number, as `step-2` is, is a password if it is capitalised and is beside the label.
         is_capitalised = bool(_IS_CAPITALISED.match(value)) and mixes_letters_and_digits(value) and not match["gap"]
         is_close = is_beside or is_capitalised
         if _is_told(value, b"`" if is_close else b"") and (is_direct or is_capitalised or _is_no_plain_word(value)):
@@ -300,11 +300,11 @@ class _Header(NamedTuple):
 def _header(lines: _Lines, at: int) -> _Header | None:
     """The header or row with a name at that place; None where the line is something else."""
     first, last = lines.around(at)
-    # The table may be a string of JSON, whose name stands before the header.
+    # The table may be a string of JSON, whose name precedes the header.
     for mark in _STRING_BEGINS:
         if (begins := lines.text.rfind(mark, first, at)) >= 0:
             first = begins + len(mark)
-    # Other text may come before a header on its line: `Here they are: user,password`.
+    # Other text may precede a header on its line: `Here they are: user,password`.
     first = max(first, lines.text.rfind(b": ", first, at) + 2) if b": " in lines.text[first:at] else first
     header = lines.text[first:last]
     if len(header) > _LONGEST_HEADER or _IS_CODE_LINE.search(header):
@@ -462,7 +462,7 @@ def _foreign_labels(searched: SearchedText) -> Iterator[tuple[int, bytes]]:
 # -- assignments ------------------------------------------------------------------------------------------------------
 
 # How a value is joined to its name: by `=`, `:`, `=>`, `==`; as `name: TOKEN, value: ...`; as in
-# `getenv("TOKEN", "...")`; as in `<token>...</token>`. A type or `default=` may come before the value.
+# `getenv("TOKEN", "...")`; as in `<token>...</token>`. A type or `default=` may precede the value.
 _ASSIGNMENT_SIGN = (
     rb"(?P<gap>[ \t]{0,8}+)"
     rb"(?P<sign>[=:]{1,3}>?(?:[ ]?[|>][-+]?[ ]{0,2}(?:\r?\n|\\n)[ ]{1,40})?"
@@ -531,7 +531,7 @@ def names_of_secrets(folded: bytes) -> Iterator[tuple[bytes, re.Match[bytes]]]:
 _SET_WITHOUT_SIGN = lazy_pattern(
     rb"(?:^|[\s;&\"'nt])(?:set[ ]+-[a-zA-Z-]{1,8}|(?:set)?env|ENV|config[ ]set|#define)[ \t]+(?:\S{1,60}[/:])?\Z"
 )
-# Tested first, because most names come after something else.
+# Tested first, because most names follow something else.
 _BEFORE_SET_NAME = (b" ", b"\t", b'"', b"\\", b":")
 _MAY_SET = lazy_pattern(rb"set|env|ENV|#define|enable|username|privilege|variable")
 _VALUE_AFTER_BLANK = lazy_pattern(
@@ -547,7 +547,7 @@ _VALUE_OF_SETTING = lazy_pattern(
     rb"[A-Za-z0-9_]*[ \t]{1,8}(?P<quoted>(?!))?(?P<bare>(?=\S{0,100}[0-9])(?=\S{0,100}[A-Za-z])"
     rb"[^\s\"'(){}=:<>]{10,128})[ \t]*(?:\r?\n|\Z)"
 )
-# In HCL the name of a variable stands before a block, and its value inside.
+# In HCL the name of a variable precedes a block, and its value inside.
 _DEFAULT_IN_BLOCK = lazy_pattern(
     rb"[\w-]*%(q)b[ ]{0,4}\{[^{}\0]{0,300}?default[ ]{0,12}=[ ]{0,4}%(q)b(?P<quoted>[^\"'\n\\]{4,256})" % {b"q": QUOTE},
     re.IGNORECASE,

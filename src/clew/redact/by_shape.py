@@ -56,7 +56,7 @@ _WRAP_CHARS = 100
 
 
 def wrapped_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[SecretFinding]:
-    """The secrets of the catalog that go on in the next line."""
+    """The secrets of the catalog that continue in the next line."""
     if not candidates:
         return []
     joints: list[tuple[bytes, int, bytes, int]] = []
@@ -76,7 +76,7 @@ def wrapped_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[
         if ends_line and (gap := _LINE_END.match(text, end)):
             joined = gap.end()
             if rest := _rest_of_key(text, joined, len(text)):
-                # Only at the start of the text no character comes before.
+                # Only at the start of the text no character precedes.
                 joints.append((text[start + 1 if start else 0 : end], end, rest, joined))
     return _across_line_ends(joints) if joints else []
 

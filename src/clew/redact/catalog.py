@@ -85,7 +85,7 @@ _DIGIT = lazy_pattern(rb"[0-9]")
 class SecretKind:
     """One kind of secret. A secret is `before`, then one of `starts`, then `body`.
 
-    `before` is for the few whose known literal is in the middle; `preceded_by` is text that must come before the
+    `before` is for the few whose known literal is in the middle; `preceded_by` is text that must precede the
     secret and is not a part of it.
     """
 

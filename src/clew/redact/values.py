@@ -102,14 +102,14 @@ def outside_placeholders(found: list[SecretFinding], text: str) -> list[SecretFi
     return list(filter(is_outside, found))
 
 
-# One that is not closed does not go on in another text that is searched together with this.
+# One that is not closed does not continue in another text that is searched together with this.
 _PLACEHOLDER = lazy_pattern(r"\[REDACTED:(?:[^]\0]{0,53}\])?")
 
 
 def in_original_text(found: Iterable[SecretFinding], replaced: Iterable[tuple[int, int, int]]) -> list[SecretFinding]:
     """Findings in a text with their places in the one it was made from.
 
-    `replaced`: start and end of what was replaced there, in order, and how many characters stand for it here.
+    `replaced`: start and end of what was replaced there, in order, and how many characters represent it here.
     """
     starts: list[int] = []
     rows: list[tuple[int, int, int]] = []
@@ -256,7 +256,7 @@ _TECHNICAL = lazy_pattern(
 
 
 def is_technical_term(value: bytes) -> bool:
-    """True for what sentences say of passwords and keys: algorithms, sizes, dates, versions."""
+    """True for what sentences say about passwords and keys: algorithms, sizes, dates, versions."""
     return bool(_TECHNICAL.fullmatch(value)) and not (value.isdigit() and len(value) >= 6)
 
 

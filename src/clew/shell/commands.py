@@ -58,7 +58,7 @@ class Redirect:
 
 @dataclass(slots=True, eq=False)
 class SimpleCommand:
-    """One command with its words. Not frozen: the text of a heredoc comes after its line."""
+    """One command with its words. Not frozen: the text of a heredoc follows its line."""
 
     words: list[Word] = field(default_factory=list)
     assignments: list[tuple[str, Word]] = field(default_factory=list)

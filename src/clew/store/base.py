@@ -37,7 +37,7 @@ class Session:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether a compaction ended it, so that a continuation goes on."""
+        """Whether a compaction ended it, so that a continuation continues."""
         return self.end_reason == COMPRESSION
 
 

@@ -88,7 +88,7 @@ class CompactionCommit:
 def load_view(name: str, owner: str | None = None, keep_damaged: bool = False) -> Steps[View]:
     """The view of a session: of a conversation's newest session now, of an older one when it ended.
 
-    `DamagedRow` where a row of it cannot be read; with `keep_damaged` a note stands for it.
+    `DamagedRow` where a row of it cannot be read; with `keep_damaged` a note represents it.
     """
     found = yield from sessions.find(name, owner)
     stop = yield from _stop_of(found)
@@ -276,7 +276,7 @@ def read_entry(row: tuple[Any, ...], bodies: Mapping[int, Any]) -> CompactionEnt
 
 
 def without_compaction(base: int | None, until: int) -> CompactionEntry:
-    """What stands for a compaction that cannot be read: the messages that it was made from, as they are."""
+    """What represents a compaction that cannot be read: the messages that it was made from, as they are."""
     return CompactionEntry((Rows(0, until),) if until else (), None, base, until)
 
 

@@ -214,7 +214,7 @@ def json_text(value: Any) -> str:
 
 
 class DamagedText(str):
-    """What a database gives for a text column whose bytes are no UTF-8: marks stand for the wrong bytes."""
+    """What a database gives for a text column whose bytes are no UTF-8: marks represent the wrong bytes."""
 
     __slots__ = ("raw",)
     raw: bytes

@@ -187,7 +187,7 @@ class KeyStore(Operations):
 
     @writes
     def forget_resting_callers(self) -> Steps[None]:
-        """Delete what is known of callers who have sent nothing for more than a minute: they may send all again."""
+        """Delete what is known about callers who have sent nothing for more than a minute: they may send all again."""
         yield from execute("DELETE FROM call_buckets WHERE filled < ?", self._now() - 2 * _MINUTE)
 
     @writes

@@ -80,7 +80,7 @@ class NewNode:
     text: str
     tokens: int
     covered_tokens: int
-    """The size of the messages that it stands for."""
+    """The size of the messages that it represents."""
     written_by: str
     template: str
     is_final: bool
@@ -189,7 +189,7 @@ def _check_node(node: NewNode) -> None:
 
 
 def coverage_problem(found: SessionRow, entry: int, made: CompactionEntry) -> Steps[str]:
-    """Why the nodes of a compaction do not stand for exactly the messages that it does not show; empty if they do."""
+    """Why the nodes of a compaction do not represent exactly the messages that it does not show; empty if they do."""
     leaves = yield from fetch_all(_LEAVES, entry)
     left_out = yield from _left_out(entry)
     if not leaves:
@@ -213,7 +213,7 @@ def _left_out(entry: int) -> Steps[set[int]]:
 
 
 def _uncovered(made: CompactionEntry, first: int, last: int, left_out: set[int]) -> str:
-    """What stands before or behind the covered messages, and is neither in the view nor left out of it."""
+    """The messages before or after the covered ones that are neither in the view nor left out of it."""
     if last > made.until:
         return f"messages up to {last} are covered, and the compaction was made from those below {made.until}"
     shown = [(first, last), *((seq, seq + 1) for seq in left_out)]
@@ -312,7 +312,7 @@ def _in_parts(sql: str, column: str, values: Sequence[object] | None, *params: o
 
 
 def check_nodes() -> Steps[list[str]]:
-    """What is wrong with nodes: edges to what is not there, parts that do not add up to what a node stands for, and
+    """What is wrong with nodes: edges to what is not there, parts that do not add up to what a node represents, and
     messages that are not there to be opened."""
     if not (yield from has_nodes()):
         return []

@@ -394,7 +394,7 @@ def _account(row: tuple[Any, ...], active: set[int]) -> CompactionAccount:
 
 
 def _replaced(account: dict[str, Any], view: Any, until: int) -> tuple[int, int]:
-    """The messages that the handoff stands for: as the engine says, else from the first that is gone to the last."""
+    """The messages that the handoff represents: as the engine says, else from the first that is gone to the last."""
     told = (account.get("details") or {}).get("replaced")
     if isinstance(told, list) and len(told) == 2 and told[0] < told[1]:
         return told[0], told[1]

@@ -1,4 +1,4 @@
-"""Rows that cannot be read: finding them, and setting them aside so that everything else goes on. As steps.
+"""Rows that cannot be read: finding them, and setting them aside so that everything else continues. As steps.
 
 What is set aside is copied as it is to a table of its own. A note takes its place, so that no number shifts; the chain
 stays, so that a history that is sent again is still known.
@@ -246,7 +246,7 @@ def _set_aside(item: DamagedItem, now: int) -> Steps[QuarantinedRow]:
     elif item.kind == "value":
         yield from execute("DELETE FROM states WHERE conversation = ? AND name = ?", *item.key)
     elif item.kind == "node":
-        # The messages that it stands for are there: it can be opened as before.
+        # The messages that it represents are there: it can be opened as before.
         yield from execute("UPDATE nodes SET body = ? WHERE id = ?", json_text(_LOST_TEXT), *item.key)
     else:
         yield from execute("DELETE FROM engine_records WHERE id = ?", *item.key)

@@ -138,7 +138,7 @@ def damaged_message(seq: int, session: str, damage: RowDamage) -> DamagedRow:
 
 
 def note_in_place(seq: int, role: str) -> Message:
-    """What stands for a message that cannot be read: a note in its place, so that no number shifts."""
+    """What represents a message that cannot be read: a note in its place, so that no number shifts."""
     speaks = role if role in ("user", "assistant") else "user"
     return cast(Message, {"role": speaks, "content": f"[message {seq} of the history is damaged and cannot be read]"})
 

@@ -59,7 +59,7 @@ def describe_candidate(session: Session) -> str:
 
 
 def _unique_prefix(wanted: str, every: Iterable[str]) -> str:
-    """A short beginning that means this id; empty where it would be long, as for ids that go on from another's."""
+    """A short beginning that means this id; empty where it would be long, as for ids that continue from another's."""
     others = [each for each in every if not each.startswith(wanted)]
     for length in range(MIN_SHORT_ID, MAX_SHORT_ID + 1):
         beginning = wanted[:length]
@@ -79,7 +79,7 @@ def _unique_suffix(wanted: str, every: Iterable[str]) -> str:
 def sessions_by_id(sessions: Sequence[Session], wanted: str) -> list[Session]:
     """Sessions whose id begins so, else those whose id ends so.
 
-    Of ids that go on from one of them, as those of subagents do, that one is meant.
+    Of ids that continue from one of them, as those of subagents do, that one is meant.
     """
     found = [it for it in sessions if it.id.startswith((wanted, _ID_PREFIX + wanted))]
     shortest = min(found, key=lambda it: len(it.id), default=None)

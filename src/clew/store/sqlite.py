@@ -470,7 +470,7 @@ def as_store_error(error: BaseException, where: str, busy_seconds: float) -> Sto
             remedy="nothing was written: try again, or end it",
         )
     if isinstance(error, UnicodeDecodeError):
-        # Not of a row, which is read leniently: a message of SQLite that quotes what stands in the schema now.
+        # Not of a row, which is read leniently: a message of SQLite that quotes what is in the schema now.
         return DatabaseDamaged(where, "its schema cannot be read")
     code = getattr(error, "sqlite_errorcode", 0) or 0
     if code & 0xFF == sqlite3.SQLITE_FULL:

@@ -221,7 +221,7 @@ class Store(SearchStore, NodeStore, OverviewStore, StateStore, KeyStore):
     def view(self, session: str, *, owner: str | None = None, keep_damaged: bool = False) -> Steps[View]:
         """What a session shows the model; for one that a compaction ended, what it showed then.
 
-        `DamagedRow` names a row that cannot be read; with `keep_damaged` a note stands in its place.
+        `DamagedRow` names a row that cannot be read; with `keep_damaged` a note is in its place.
         """
         return (yield from compactions.load_view(session, owner, keep_damaged))
 

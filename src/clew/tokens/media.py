@@ -29,7 +29,7 @@ AUDIO_TYPES = frozenset({"input_audio", "audio"})
 VIDEO_TYPES = frozenset({"video", "video_url", "input_video"})
 _KEYS_OF_BYTES = ("data", "file_data", "url", "video_url", "input_audio", "audio", "file", "source", "inline_data")
 UNKNOWN_SIZE = (1_024, 1_024)
-# Enough for every header but a JPEG's, whose size comes after its metadata: that one is read in larger steps.
+# Enough for every header but a JPEG's, whose size follows its metadata: that one is read in larger steps.
 _FIRST_CHARS = 1_024
 _MOST_CHARS = 1_048_576
 

@@ -39,7 +39,7 @@ class LargeMessage:
     """On a result: the tool that gave it. On an assistant message: the tools it called."""
     tokens: int
     opening: str
-    """The first words, as they stand in the message."""
+    """The first words, as they are in the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _names_of_calls(messages: Sequence[Message]) -> dict[str, str]:
 
 
 def _calls(message: Message) -> Sequence[object]:
-    # A file may hold anything where a list belongs, and measuring comes before any repair.
+    # A file may hold anything where a list belongs, and measuring precedes any repair.
     calls: object = calls_of(message)
     return calls if isinstance(calls, list) else ()
 

@@ -58,7 +58,7 @@ LADDER = (256_000, 128_000, 64_000, 32_000, 16_000, 8_000)
 # Claude Code's way of asking for the long window of a model.
 _LONG_WINDOW_SUFFIX = "[1m]"
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 256, 1_000_000_000
-# The order matters: what a server runs with comes before what the model could do.
+# The order matters: what a server runs with precedes what the model could do.
 _WINDOW_KEYS = (
     "loaded_context_length",
     "max_model_len",
@@ -187,7 +187,7 @@ class LearntLimit:
 
     model: str
     address: str
-    """Host and path; "-" for the address that the provider's name stands for."""
+    """Host and path; "-" for the address that the provider's name represents."""
     tokens: int
 
 

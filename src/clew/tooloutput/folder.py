@@ -1,7 +1,7 @@
 """The private folder of spilled results: files with random ids, a quota and an age limit.
 
 A file gets its name when it is completely written. A write that fails returns a value instead of raising, because the
-caller still has the result and the turn goes on.
+caller still has the result and the turn continues.
 """
 
 from __future__ import annotations

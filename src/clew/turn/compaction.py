@@ -80,7 +80,7 @@ class PreparedCompaction:
 
     def measured(self, now: ConversationView, tokens: int) -> PreparedCompaction:
         """The same with the sizes that the conversation itself will have: engines know neither what real usage
-        taught of our count, nor what stands behind the system prompt after a compaction, nor what came since.
+        taught of our count, nor what follows the system prompt after a compaction, nor what came since.
 
         `tokens` is the size of the whole request now.
         """
@@ -260,7 +260,7 @@ class CompactionPreparer:
             return None
         if not task.done():
             self._tell_phase("awaited")
-        # Whoever waits here may be stopped; the task goes on and is there for the next turn.
+        # Whoever waits here may be stopped; the task continues and is there for the next turn.
         await asyncio.wait({task})
         if self.task is not task:  # the conversation was closed meanwhile
             return None

@@ -91,7 +91,7 @@ class Conversation:
 
     @property
     def session(self) -> str:
-        """The newest session of the conversation: a compaction goes on in another one."""
+        """The newest session of the conversation: a compaction continues in another one."""
         return self.view.session
 
     @property
@@ -138,7 +138,7 @@ class Conversation:
     def build_request(self, options: TurnOptions, max_tokens: int | None) -> Request:
         """The request for the view as it is now.
 
-        What is injected stands behind the breakpoints: it is gone from the next request, and everything before it is
+        What is injected follows the breakpoints: it is gone from the next request, and everything before it is
         then still cached.
         """
         request = self._request(self.messages, self.tools_with(options.tools), max_tokens)
@@ -592,7 +592,7 @@ class Conversation:
             self._tell_finished(old, outcome)
 
     async def _commit(self, prepared: PreparedCompaction, lease: Lease) -> None:
-        """End the session with the compaction and go on in its continuation."""
+        """End the session with the compaction and continue in its continuation."""
         old, store, options = self.session, self.services.store, self.services.options
         system = None if options.before_switch is None else await options.before_switch(old)
         calls = tuple(self.pending_calls)

@@ -13,7 +13,7 @@ _ROWS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """What a conversation says of its entities, up to a message."""
+    """What a conversation says about its entities, up to a message."""
 
     session: str
     next_number: int

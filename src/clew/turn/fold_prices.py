@@ -76,7 +76,7 @@ def cold_fold_pays(tokens: int, target: ModelTarget, ttl: str = "5m") -> bool:
 def early_fold_pays(tokens: int, turns: int, summary: int, target: ModelTarget, ttl: str = "5m") -> bool:
     """Whether a fold with a handoff by the model is paid back by the turns to be expected.
 
-    A session that has gone on for so many turns goes on for as many more, on average.
+    A session that has continued for so many turns continues for as many more, on average.
     """
     cost, written = _costs(tokens, summary, target, ttl)
     if cost is None or written is None:

@@ -56,7 +56,7 @@ class ProjectedConversation:
         self.session = session
         """The session of the conversation; None until the first call, where none was given."""
         self.is_branch = False
-        """Whether the last call went on in a branch, because an earlier message had been edited."""
+        """Whether the last call continued in a branch, because an earlier message had been edited."""
         self._runtime = runtime
         self._new = new or NewSession(source="library", model=runtime.target.model)
         self._history: History | None = None
@@ -108,8 +108,8 @@ class ProjectedConversation:
     ) -> Conversation:
         """Bring what is new of a history into the store, and the conversation to where the history is.
 
-        With `is_beside` that may go on while something else is done, as `Conversation.append_beside` does it: where
-        nobody else can have gone on with the conversation, since the history holds no reply that is not known here.
+        With `is_beside` that may continue while something else is done, as `Conversation.append_beside` does it: where
+        nobody else can have continued with the conversation, since the history holds no reply that is not known here.
         """
         name = dialect or (self._history.dialect if self._history else detect_dialect(list(items)))
         conversation = await self._take(items, name, is_beside=is_beside)
@@ -142,7 +142,7 @@ class ProjectedConversation:
         )
 
     def show_if_changed(self, conversation: Conversation) -> list[Any] | None:
-        """The same as written items, and places of those that leave as they came; None where all of them do."""
+        """The same as written items, and places of those that leave as received; None where all of them do."""
         self._share_messages(conversation)
         view, history = conversation.view, self._history
         self._sent = len(conversation.messages)
@@ -158,7 +158,7 @@ class ProjectedConversation:
     async def observe(self, usage: CanonicalUsage, *, direct: CanonicalUsage | None = None) -> None:
         """The real usage of the request that the last `fit` was for: it corrects the count, and is recorded.
 
-        `direct` is what the history as it came would have used; with it, what was saved is recorded, too.
+        `direct` is what the history as received would have used; with it, what was saved is recorded, too.
         """
         if self.session is None:
             return
@@ -195,7 +195,7 @@ class ProjectedConversation:
     ) -> bool:
         """The reply to the request for the history `taken`, by default the known one, as items of the wire.
 
-        False where the history has gone on without it. Where it cannot be stored, it may be recorded again.
+        False where the history has continued without it. Where it cannot be stored, it may be recorded again.
         """
         history, session = self._history, self.session
         if history is None or session is None or not items or (taken or self.taken) != self.taken:
@@ -309,7 +309,7 @@ class ProjectedConversation:
             await asyncio.wait({self._writing})
 
     async def _settled(self) -> None:
-        """The same, and go on where it was stored."""
+        """The same, and continue where it was stored."""
         await self.written()
         if self._branch is not None:
             self.session, self._branch, self._shown = self._branch, None, None
@@ -357,14 +357,14 @@ class ProjectedConversation:
 
 
 def _shown_item(history: History, message: Message, seq: int | None, is_written: bool) -> Item:
-    """A message in view as an item: as it came, a shorter form of what came, or a new one."""
+    """A message in view as an item: as received, a shorter form of what came, or a new one."""
     if seq is None or seq >= len(history):
         return Item(message)
     return history.items[seq].changed_to(message) if is_written else history.items[seq]
 
 
 def _to_store(history: History, items: Sequence[Item]) -> list[NewMessage]:
-    """Items of a history with the wire items that they were read from, which the store keeps as they came."""
+    """Items of a history with the wire items that they were read from, which the store keeps as received."""
     return [
         NewMessage(it.message, digest=it.digest)
         if it.is_its_wire_item

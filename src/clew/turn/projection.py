@@ -52,8 +52,8 @@ class Projection:
         messages = view.fit(history, system=system, tools=tools)     # or: await view.afit(...)
         view.observe(response.usage)
 
-    Between two folds what comes back only grows, so that a provider's cache goes on holding it; items that were not
-    changed are the very objects that were given, and an edited earlier message is a branch. Without a `store` it
+    Between two folds what comes back only grows, so that a provider's cache continues holding it; items that were not
+    changed are the same objects that were given, and an edited earlier message is a branch. Without a `store` it
     remembers in memory; with one (a path or an address) it survives a restart and is shared: the conversation is found
     by its `session`, or by the beginning of its history; one with a `name` is begun under that name where there is
     none, and never taken for another. From any thread, and from any event loop. For many conversations at once,
@@ -291,7 +291,7 @@ def split_prompt(items: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
 
 
 def _prompt_of(lead: Sequence[Any], system: Any) -> Message | None:
-    """What stands before the history, as one prompt, for its size."""
+    """What precedes the history, as one prompt, for its size."""
     texts = [text_of({"role": "system", "content": plain_system(system)})] if system else []
     texts += [text_of(message) for message in lead]
     return {"role": "system", "content": "\n\n".join(texts)} if texts else None

@@ -44,7 +44,7 @@ class SentRequest:
 async def send_or_recover(conversation: Conversation, options: TurnOptions) -> SentRequest:
     """Send the view, made smaller as often as the ladder allows.
 
-    Raises ContextExhausted where it does not fit in the end, and any other refusal as it came.
+    Raises ContextExhausted where it does not fit in the end, and any other refusal as received.
     """
     recovery = Recovery(conversation, options, conversation.target.max_tokens)
     while True:
@@ -109,7 +109,7 @@ class Recovery:
         return await self._compact()
 
     def _tell_overflow(self, fault: ErrorClass, before: Window) -> None:
-        """One event for all of it: that it was too large, what the provider says of it, and what is made of that."""
+        """One event for all of it: that it was too large, what the provider says about it, and what is made of that."""
         session, target, window = self.conversation.session, self.conversation.target, self.conversation.window
         configured = target.context_length
         self.conversation.services.tell(
@@ -127,7 +127,7 @@ class Recovery:
     # -- windows -------------------------------------------------------------------------------------------------------
 
     async def _adopt_window(self, fault: ErrorClass) -> None:
-        """Take over what the error says of the window and of the prompt, or guess where it says nothing."""
+        """Take over what the error says about the window and of the prompt, or guess where it says nothing."""
         conversation, window = self.conversation, self.conversation.window
         if fault.input_tokens and not fault.input_is_at_least:
             conversation.size.observe(fault.input_tokens - sum(conversation.view.count(self.options.inject)))
@@ -249,7 +249,7 @@ def drop_media(messages: Sequence[Message], tokens: int, *, keep: int) -> Compac
 
 
 def placeholder(name: str) -> str:
-    """What stands for a picture or a document that was left out."""
+    """What represents a picture or a document that was left out."""
     return f"[{name} left out: the request was too large; the original is kept in the history]"
 
 

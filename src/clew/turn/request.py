@@ -142,7 +142,7 @@ def call_of(
 ) -> ModelCall:
     """A call as the store keeps it: its tokens, and what they cost where a price is known.
 
-    `direct` is what the caller's own request, sent as it came, would have used.
+    `direct` is what the caller's own request, sent as received, would have used.
     """
     cost = cost_of(usage, target.model, target.served_by or None, ttl)
     otherwise = None if direct is None else cost_of(direct, target.model, target.served_by or None, ttl)

@@ -92,9 +92,9 @@ async def receive(runtime: Runtime, session: str, incoming: Sequence[Message]) -
 
 
 async def keep_partial_reply(runtime: Runtime, session: str, text: str, mark: str = STOPPED) -> None:
-    """Keep a reply that was broken off, as far as it came, with `mark` behind it."""
+    """Keep a reply that was broken off, as far as received, with `mark` behind it."""
     newest = (await runtime.conversation(session)).messages[-1:]
-    # Where the stop came after the reply, while the conversation was being compacted, it is there already.
+    # Where the stop followed the reply, while the conversation was being compacted, it is there already.
     is_kept = any(message["role"] == "assistant" for message in newest)
     if text.strip() and not is_kept:
         await receive(runtime, session, [{"role": "assistant", "content": f"{text.rstrip()}\n\n{mark}"}])

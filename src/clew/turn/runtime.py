@@ -89,7 +89,7 @@ class Runtime(TurnServices):
             await self.forget(session)
 
     def _find(self, session: str) -> Conversation | None:
-        """The open conversation that a session leads to, also where a compaction went on in it."""
+        """The open conversation that a session leads to, also where a compaction continued in it."""
         return self._open.get(session) or next((it for it in self._open.values() if it.session == session), None)
 
     async def _close_idle(self, used: Conversation) -> None:

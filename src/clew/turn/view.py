@@ -30,7 +30,7 @@ _PINS_HEADING = (
 class Pin:
     """A text that comes back word for word after a compaction: a message, or a skill that was opened.
 
-    While it is in view nothing is done. When a compaction has folded it, it stands behind the system prompt: there the
+    While it is in view nothing is done. When a compaction has folded it, it follows the system prompt: there the
     prefix moves with the compaction anyway.
     """
 
@@ -39,7 +39,7 @@ class Pin:
 
 
 def pinned_text(pins: Iterable[Pin]) -> str:
-    """The pins as they stand behind a system prompt; nothing where there are none."""
+    """The pins as they follow a system prompt; nothing where there are none."""
     fenced = [_fenced(pin) for pin in pins]
     return "\n\n".join([_PINS_HEADING, *fenced]) if fenced else ""
 
@@ -105,7 +105,7 @@ class ConversationView:
         """The system prompt without what a compaction puts behind it."""
         self.pins = tuple(pins)
         self.pinned_text = ""
-        """The pins that are not among the messages, as they stand behind the system prompt."""
+        """The pins that are not among the messages, as they follow the system prompt."""
         self.size = ConversationSize(counter_for(model))
         self.last_prompt_tokens = 0
         """As the provider told for the newest reply; 0 when it has not, or when the view has changed since."""
@@ -202,7 +202,7 @@ class ConversationView:
         if is_settled and self.unsettled:
             stop = min(stop, self._settled())
         until = self.next_seq if stop == len(self.messages) else self.seqs[stop]
-        assert until is not None  # what came after the last compaction are rows
+        assert until is not None  # what followed the last compaction are rows
         written = frozenset(index for index in self.stored.written if index < stop)
         messages, seqs = tuple(self.messages[:stop]), tuple(self.seqs[:stop])
         return View(self.session, self.stored.conversation, self.base, until, messages, seqs, written)
@@ -273,7 +273,7 @@ class ConversationView:
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
     def counted_with(self, replaced: int, messages: Sequence[Message]) -> int:
-        """Our own count of the next request once `messages` stand for the first `replaced` ones by a compaction."""
+        """Our own count of the next request once `messages` represent the first `replaced` ones by a compaction."""
         known = self._counts_of(messages)
         unknown = [message for message in messages if id(message) not in known]
         shown = sum(known.get(id(message), 0) for message in messages) + sum(count_each(unknown, self._model))

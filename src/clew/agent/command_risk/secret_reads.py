@@ -426,7 +426,7 @@ def _named_files(command: InspectedCommand) -> Iterator[Word]:
 
 
 def _patterns(command: InspectedCommand) -> Iterator[Word]:
-    """What stands behind `-e`, which is no file. Not behind a flag that may take the `-e` for its own value."""
+    """What follows `-e`, which is no file. Not behind a flag that may take the `-e` for its own value."""
     if command.name not in _FLAGS_ALONE:
         return
     alone = _FLAGS_ALONE[command.name]

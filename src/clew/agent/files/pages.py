@@ -52,7 +52,7 @@ class LineExcerpt:
 
 @dataclass(frozen=True, slots=True)
 class _PageLine:
-    """The beginning of a line, and how many chars come after it."""
+    """The beginning of a line, and how many chars follow it."""
 
     text: str
     more_chars: int

@@ -307,5 +307,5 @@ def _continues_item(line: str) -> bool:
 
 
 def _carriage_return(text: str) -> str:
-    """What comes before a line feed in this text."""
+    """What precedes a line feed in this text."""
     return "\r" if "\r\n" in text else ""

@@ -52,7 +52,7 @@ class QuestionMessage:
 def question_message(
     line: str, project: Path, outputs: Sequence[str] = (), max_chars: int = DEFAULT_FILE_CHARS
 ) -> QuestionMessage:
-    """The question with what its @names stand for, and with `outputs` (made by `command_output_block`).
+    """The question with what its @names represent, and with `outputs` (made by `command_output_block`).
 
     A text file is attached whole, up to `max_chars`; of a folder, the names in it; a picture as a picture. A name that
     matches no file stays in the text, with a notice.
@@ -90,7 +90,7 @@ def command_output_block(command: str, output: str) -> str:
 
 
 def named_paths(line: str, project: Path) -> tuple[list[NamedPath], list[str]]:
-    """What the @names of a line stand for, each once, and the names that look like a path and stand for nothing."""
+    """What the @names of a line represent, each once, and the names that look like a path and represent nothing."""
     found: dict[Path, NamedPath] = {}
     missing: list[str] = []
     is_one_line = "\n" not in line.strip()

@@ -67,7 +67,7 @@ def reply_remark(reply: Reply) -> str:
 
 
 def overflow_notice(event: Overflowed) -> str:
-    """That a request was too large, what its provider says of the window, and what is made of that."""
+    """That a request was too large, what its provider says about the window, and what is made of that."""
     again = "again " if event.attempt > 1 else ""
     told = f"the request was {again}too large for {event.model or 'the model'}"
     provider = event.provider or "the provider"

@@ -44,7 +44,7 @@ def items_of(
 ) -> tuple[CompactionItem, ...]:
     """The items of a compaction that keeps `staying` and folds `folded`, both by positions of `history`.
 
-    The summary comes behind the first `head` positions and has no text yet. Where nothing is folded, an earlier
+    The summary follows the first `head` positions and has no text yet. Where nothing is folded, an earlier
     summary stays as it was.
     """
     if not folded:
@@ -83,7 +83,7 @@ def kept_items(
 def with_summary(
     source: Sequence[Message], items: Sequence[CompactionItem], text: str, wrapped: str
 ) -> tuple[CompactionItem, ...]:
-    """The items with the summary written: `text`, and how it stands in the conversation."""
+    """The items with the summary written: `text`, and its form in the conversation."""
     return tuple(_written(source, item, text, wrapped) if isinstance(item, Summarized) else item for item in items)
 
 
@@ -121,7 +121,7 @@ def _stubs(repaired: Repaired) -> frozenset[int]:
 def _covered(
     repaired: Repaired, history: NumberedHistory, folded: Sequence[int], stubs: frozenset[int]
 ) -> tuple[int, ...]:
-    """The indexes of the input that the summary stands for, an earlier handoff's included."""
+    """The indexes of the input that the summary represents, an earlier handoff's included."""
     shift = int(history.has_handoff)
     positions = [*range(history.position, history.position + shift), *(position + shift for position in folded)]
     # Without a repair a position is an index.
@@ -214,7 +214,7 @@ def repair_warnings(repairs: Sequence[Repair], opening: str = "The history was r
 
 
 def cut_newest_warnings(cut: Mapping[int, tuple[Message, Message]], *, has_store: bool = True) -> list[str]:
-    """For the newest messages that were shortened: each as it came and as it stays, by its number."""
+    """For the newest messages that were shortened: each as received and as it stays, by its number."""
     whole = "; the whole is in the history, where recall opens it" if has_store else ""
     return [
         f"m{number}, one of the newest messages, has {_how_shortened(*forms)}, so that the rest of the conversation "

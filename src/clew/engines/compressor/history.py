@@ -1,6 +1,6 @@
 """A history as the compressor reads it: repaired, its messages numbered and counted, the facts in it on record.
 
-Numbers go on counting over compactions: m12 is the same message for as long as the conversation lasts.
+Numbers continue counting over compactions: m12 is the same message for as long as the conversation lasts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NumberedHistory:
     messages: Sequence[Message]
     numbers: Sequence[int]
     next_number: int
-    """Of the message that comes after them."""
+    """Of the message that follows them."""
     earlier: WrappedSummary | None = None
     """The summary of the last compaction, where there was one."""
     position: int = 0
@@ -144,8 +144,8 @@ def number_history(
 ) -> NumberedHistory:
     """Find the earlier summary, if there is one, and number the messages.
 
-    `indexes` are where the messages stood before they were repaired, and `end` is how many there were: a number is that
-    of the message as it came, whatever was removed or put in before it. The first `prompts` messages are system
+    `indexes` are the positions of the messages before the repair, and `end` is how many there were: a number is that
+    of the message as received, whatever was removed or put in before it. The first `prompts` messages are system
     messages that are no part of the history: m0 is the one behind them.
     """
     came = range(len(messages)) if indexes is None else indexes
@@ -248,7 +248,7 @@ class HistoryRecord:
             messages, numbers = _numbered(messages, numbers)
         clean = redact_messages(messages)
         record.record = Record.of(clean, numbers)
-        # A stub has the number of the message that called, which comes before it and is the one to read.
+        # A stub has the number of the message that called, which precedes it and is the one to read.
         last_first = list(reversed(range(len(messages)) if numbers is None else numbers))
         record.log = dict(zip(last_first, reversed(messages), strict=True))
         changed = zip(last_first, reversed(messages), reversed(clean), strict=True)
@@ -266,7 +266,7 @@ class HistoryRecord:
         """Append what is new; False when these messages do not continue the ones on record."""
         messages, numbers = _numbered(messages, numbers)
         known = self.record.next_number
-        # A stub has the number of the message that called, which stands before it.
+        # A stub has the number of the message that called, which precedes it.
         newest = list(accumulate(numbers, max))
         stubs = [
             at for at, (before, number) in enumerate(zip(newest, numbers[1:], strict=False), 1) if number <= before

@@ -50,7 +50,7 @@ _SUMMARY_SHARE_OF_CONTENT = 0.20
 _MIN_SUMMARY = 2_000
 _FEWEST_TOKENS = 100
 _LARGEST_SHARE_OF_CONTENT = 0.6
-# What a summary with as much room as it likes takes of what it stands for, at least.
+# What a summary with as much room as it likes takes of what it represents, at least.
 _SUMMARY_USES_OF_CONTENT = 0.6
 # And what it takes in any case, with the text around it.
 _LEAST_FOR_SUMMARY = 450
@@ -60,7 +60,7 @@ _MAX_SUMMARY = 12_000
 # Of a target that a caller names, the head may take this much before its long messages are cut.
 _HEAD_SHARE = 0.35
 _LARGE_TARGET = 12_000
-"""From here on what was said and seen last is worth more, as it was, than more lines of what came before."""
+"""From here on what was said and seen last is worth more, as it was, than more lines of what preceded."""
 # Of the threshold, what is left beside the system prompt and the tools in most programs; and the least to count with.
 _ORDINARY_FREE, _LEAST_FREE = 0.75, 0.1
 _MIN_FREED = 0.10
@@ -122,7 +122,7 @@ class Budgets:
         if self.total is not None:
             return max(self.total // 20, self.total - fixed)
         share = max(int(content * _SUMMARY_SHARE_OF_CONTENT), _MIN_SUMMARY)
-        # Of little content a summary that fills the least budget would be no shorter than what it stands for.
+        # Of little content a summary that fills the least budget would be no shorter than what it represents.
         return min(share, self.max_summary, max(_FEWEST_TOKENS, int(content * _LARGEST_SHARE_OF_CONTENT)))
 
 
@@ -288,7 +288,7 @@ class CompactionPlan:
 
     @property
     def covered(self) -> tuple[int, int]:
-        """The numbers that the summary stands for, an earlier summary's included: from, to (not included)."""
+        """The numbers that the summary represents, an earlier summary's included: from, to (not included)."""
         history, cut = self.history, self.cut
         last = history.numbers[cut.tail] if cut.tail < len(history.numbers) else history.next_number
         # What a repair left out between the head and what is folded is not shown any more, either.
@@ -296,7 +296,7 @@ class CompactionPlan:
         return (history.earlier.first if history.earlier else behind_head), last
 
     def wrapped(self, text: str, hint: str = "") -> str:
-        """A summary's text as it stands in the conversation; `hint` says how the model can open what it covers."""
+        """A summary's text as it is in the conversation; `hint` says how the model can open what it covers."""
         history, cut = self.history, self.cut
         kept = [history.numbers[position] for position in cut.kept]
         following, leading = history.following(cut.tail), history.leading(cut.head)
@@ -304,7 +304,7 @@ class CompactionPlan:
 
     @property
     def cut_newest(self) -> dict[int, tuple[Message, Message]]:
-        """Newest messages so large that they were shortened: each as it came and as it stays, by number."""
+        """Newest messages so large that they were shortened: each as received and as it stays, by number."""
         messages, numbers = self.history.messages, self.history.numbers
         newest = {*newest_visible(messages), *_last_group(messages)}
         huge = [at for at in sorted(newest) if self.sizes[at] > self.largest and at in self.staying]
@@ -415,7 +415,7 @@ def summary_input(plan: CompactionPlan, record: Record, read: ReadMessage, first
     history, cut = plan.history, plan.cut
     positions = range(len(history.messages) - 1, -1, -1)
     newest = next((position for position in positions if _is_request(history.messages[position])), None)
-    # Of a head that stood before an earlier summary the originals may no longer be here.
+    # Of a head that preceded an earlier summary the originals may no longer be here.
     readable = 0 if history.earlier is None else cut.tail
     shortened = {
         history.numbers[position]: message

@@ -133,7 +133,7 @@ def _exchange_near(plan: CompactionPlan, tail: int, shares: tuple[float, float])
     return best
 
 
-# Of the threshold: a fold must leave room for the conversation to go on before the next one.
+# Of the threshold: a fold must leave room for the conversation to continue before the next one.
 _LARGEST_SHARE_AFTER = 0.9
 _SMALLEST_ROOM = 300
 """For tail and map together: with less there is nothing that a fold could leave."""

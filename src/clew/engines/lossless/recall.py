@@ -507,7 +507,7 @@ class MessagePage:
     entries: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, row: HistoryRow, offset: int = 0) -> int | None:
-        """Put a message on the page, from a char of it on. None where it is done; else the char to go on from later.
+        """Put a message on the page, from a char of it on. None where it is done; else the char to continue from later.
 
         A message that fits is given as it was stored. One that does not is given in parts of its JSON: these
         together, read as JSON, are the message.

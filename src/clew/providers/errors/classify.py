@@ -112,7 +112,7 @@ def _from_rows(text: str, status: int | None, provider: str, request: bytes = b"
 
 
 def _quotes(request: bytes, sentence: str) -> bool:
-    """Whether a sentence of an error stands in the request itself, so that the error may only quote it."""
+    """Whether a sentence of an error is in the request itself, so that the error may only quote it."""
     return bool(request) and sentence in _flattened(request.decode("utf-8", "replace"))
 
 

@@ -7,7 +7,7 @@ documents are taken, `<over>` how much too long, `<least>` a prompt that was cou
 with many gaps needs short ones to stay quick). Rows match what `flat_text` returns: lower case, one line, every quote
 mark a `'`.
 
-Rows are tried from the top and the first that matches gives the verdict, so what only looks like overflow stands first.
+Rows are tried from the top and the first that matches gives the verdict, so what only looks like overflow is first.
 What the numbers mean together is computed in `classify`.
 """
 
@@ -85,7 +85,7 @@ class ErrorPattern:
 
 @dataclass(frozen=True, slots=True)
 class NumberPattern:
-    """Where a number stands in an overflow error, outside the sentence that gave the verdict."""
+    """Where a number is in an overflow error, outside the sentence that gave the verdict."""
 
     pattern: str
 

@@ -157,7 +157,8 @@ def _listed(models: list[LocalModel]) -> str:
     return ", ".join(model.name for model in models)
 
 
-# -- what a GGUF file says of itself -----------------------------------------------------------------------------------
+# -- what a GGUF file says about itself
+# -----------------------------------------------------------------------------------
 
 MAGIC = b"GGUF"
 _WINDOW_KEY = b".context_length"

@@ -32,7 +32,7 @@ from clew.providers.wires.chat import OpenAIChatProvider
 
 DEFAULT_CONTEXT_LENGTH = 16_384
 """A window costs memory from the first token on, so that a larger one has to be asked for."""
-# The output cap where none is given: a small model may go on until the window is full, which takes minutes.
+# The output cap where none is given: a small model may continue until the window is full, which takes minutes.
 _OUTPUT_SHARE = 4
 _MIN_OUTPUT = 256
 # A prompt of a full window takes minutes on a small machine, and nothing is sent before it is read. A server that dies

@@ -29,7 +29,7 @@ def main() -> None:
     """Serve until stdin ends, then exit at once: the destructor of the server sometimes waits for ever."""
     parent = os.getppid()
     with contextlib.suppress(ValueError, OSError):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops a turn; the model goes on
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops a turn; the model continues
     options = json.loads(sys.stdin.buffer.readline() or b"{}")
     output = _take_stdout(options.get("log"))
     # Before the loading, which takes so long that the parent may end meanwhile.

@@ -1,6 +1,6 @@
 """The wire of Anthropic's Messages API: Anthropic itself, and servers that speak it.
 
-The wire wants an output cap with every request. Blocks of a reply are kept as they came, signatures included; the
+The wire wants an output cap with every request. Blocks of a reply are kept as received, signatures included; the
 dialect of `clew.messages` turns them into text, calls and reasoning.
 """
 

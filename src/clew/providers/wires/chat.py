@@ -118,7 +118,7 @@ _INTERNAL_FIELDS = frozenset({"is_error", _MARKER, "annotations"})
 def encode_messages(messages: Sequence[Message], reasoning_fields: Collection[str]) -> list[Message]:
     """The messages as this wire takes them; of reasoning, only `reasoning_fields` are sent.
 
-    Fields of our own are taken off, cache markers stand inside content parts, pictures of results follow them in a user
+    Fields of our own are taken off, cache markers are inside content parts, pictures of results follow them in a user
     message, and calls of other wires become functions.
     """
     encoded: list[Any] = []
@@ -354,7 +354,7 @@ class ChatReplyAccumulator(ReplyAccumulator):
 
 
 def _merge(by_index: dict[int, dict[str, Any]], piece: Any, at: int) -> dict[str, Any] | None:
-    """Add a piece of a call or of a reasoning detail to what came before: texts grow, other fields are set."""
+    """Add a piece of a call or of a reasoning detail to what preceded: texts grow, other fields are set."""
     if not isinstance(piece, Mapping):
         return None
     merged = by_index.setdefault(json_index(piece.get("index"), at), {})

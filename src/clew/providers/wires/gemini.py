@@ -36,7 +36,7 @@ _ERROR_STATUSES = {
 
 
 class GeminiReplyAccumulator(ReplyAccumulator):
-    """Puts the first candidate of a reply together: texts grow, every other part is kept as it came."""
+    """Puts the first candidate of a reply together: texts grow, every other part is kept as received."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

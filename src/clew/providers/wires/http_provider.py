@@ -126,7 +126,7 @@ class OptionalField:
 
 
 def refusal_pattern(field: str) -> re.Pattern[str]:
-    """Matches what servers say of a field that they do not know, before its name or behind it."""
+    """Matches what servers say about a field that they do not know, before its name or behind it."""
     words = _UNKNOWN_WORDS
     return re.compile(rf"(?i)(?:{field})[^.]{{0,80}}?(?:{words})|(?:{words}|does not support)[^.]{{0,80}}?(?:{field})")
 
@@ -390,7 +390,7 @@ def event_json(event: SseEvent) -> dict[str, Any]:
 
 
 def status_in(error: object, by_type: Mapping[str, int]) -> int | None:
-    """The HTTP status that an error inside a reply stands for: its code, where that is one, else by its type."""
+    """The HTTP status that an error inside a reply represents: its code, where that is one, else by its type."""
     if not isinstance(error, Mapping):
         return None
     for name in ("code", "status", "status_code", "type"):

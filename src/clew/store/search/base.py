@@ -141,7 +141,7 @@ class SearchHit:
     session: str | None
     conversation: int | None
     seq: int | None
-    """The number of the message; for a summary or an output, how many messages came before it."""
+    """The number of the message; for a summary or an output, how many messages preceded it."""
     role: str | None
     tool: str | None
     at: datetime

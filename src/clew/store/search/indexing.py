@@ -45,7 +45,7 @@ _SOURCES: dict[DocKind, str] = {
     " FROM entries m JOIN texts t ON t.id = m.summary",
     "output": "SELECT m.id, m.id, t.owner, m.conversation, m.session, m.seq, 'tool', m.tool, m.at, t.body"
     " FROM outputs m JOIN texts t ON t.id = m.text",
-    # Of the sessions with the same prompt the first stands for all; the prompt belongs to no conversation.
+    # Of the sessions with the same prompt the first represents all; the prompt belongs to no conversation.
     "system": "SELECT m.id, t.id, t.owner, NULL, NULL, NULL, 'system', NULL, m.created, t.body"
     " FROM sessions m JOIN texts t ON t.id = m.system"
     " WHERE NOT EXISTS (SELECT 1 FROM sessions o WHERE o.system = m.system AND o.id < m.id)",
@@ -91,7 +91,7 @@ def index_where(index: WordIndex, kind: DocKind, condition: str, *params: Any) -
 def build_side_index(index: WordIndex) -> Steps[None]:
     """Index the rows that wait in tables of this connection alone, where the database itself cannot be written.
 
-    Until `drop_side_index`, those stand for the tables of the same names. SQLite only: elsewhere no rows wait.
+    Until `drop_side_index`, those represent the tables of the same names. SQLite only: elsewhere no rows wait.
     """
     yield from execute("CREATE TEMP TABLE indexed AS SELECT kind, upto FROM main.indexed")
     yield from _create_side_tables()
@@ -207,7 +207,7 @@ def _texts(kind: DocKind, read: Sequence[Row]) -> list[str]:
     return [_plain_text(row[9]) for row in read]
 
 
-# A row that cannot be read has no text to find; a search goes on with the others.
+# A row that cannot be read has no text to find; a search continues with the others.
 def _message_text(message: Message | RowDamage) -> str:
     return "" if isinstance(message, RowDamage) else searchable_text(message)
 

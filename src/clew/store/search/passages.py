@@ -1,7 +1,7 @@
 """What belongs together in a conversation: neighbours of a hit count, and a page does not show one passage ten times.
 
 An answer often is the turn behind the one with the words of the question ("How often do you train?", "Three times a
-week."). So a turn of a person or a model is ranked by what stands beside it too. Results of tools and turns with calls
+week."). So a turn of a person or a model is ranked by what is beside it too. Results of tools and turns with calls
 are ranked alone: what they hold does not depend on the turn before. Who asks for something of their own told it: long
 replies, which say every word of it again, would hide that turn.
 """
@@ -76,7 +76,7 @@ class RankedDocument:
 
     @property
     def place(self) -> Place | None:
-        """Where it stands in a talk; None for what is ranked alone."""
+        """Where it is in a talk; None for what is ranked alone."""
         return self.turn if self.doc.stop <= _TALK_CHARS else None
 
 

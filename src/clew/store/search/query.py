@@ -62,7 +62,7 @@ _NAMES_USER = re.compile(
 
 _name = re.compile(r"[A-Z][a-z]+\b(?!\w*[A-Z])")
 _NAME_CHARS = 60
-# Mel's, don't, they're: what stands behind the apostrophe is no word to look for.
+# Mel's, don't, they're: what follows the apostrophe is no word to look for.
 _shortened = re.compile(r"(\W*\w+?)(?:n['’]t|['’](?:s|t|re|ve|ll|d|m))(\W*)", re.IGNORECASE)
 
 
@@ -103,7 +103,7 @@ class ParsedQuery:
     terms: tuple[QueryTerm, ...]
     neighbours: tuple[Phrase, ...]
     is_question: bool = False
-    """Whether it asks something, so that the answer may stand beside its words. Other queries look for their words."""
+    """Whether it is a question, whose answer may be near its words. Other queries look for their words."""
     days: DayRange | None = None
     """The days that it names."""
     told_by: Speaker | None = None
@@ -332,7 +332,7 @@ class FoldedText:
         return found
 
     def _start_of(self, before: Sequence[str], index: int) -> int | None:
-        """Where words begin that end before an index; None where others stand there."""
+        """Where words begin that end before an index; None where others are there."""
         text = self.folded
         for word in reversed(before):
             while index > 0 and not text[index - 1].isalnum():

@@ -30,7 +30,7 @@ _FIRST_PART, _LATER_PART = 66, 17
 """Of three excerpts, in percent of their characters."""
 _folders = re.compile(r"(?<![\w./~-])/(?:[\w.@-]+/)+")
 _PATHS_READ = 1_500
-"""Of each text, in characters: paths stand in calls and at the beginning of results."""
+"""Of each text, in characters: paths are in calls and at the beginning of results."""
 _FEWEST_PATHS, _SHARE_OF_PATHS = 8, 0.6
 _LEAST_EXCERPT = 0.25
 _SHOWN_ALREADY = 0.3
@@ -39,7 +39,7 @@ _SHOWN_ALREADY = 0.3
 _OF_QUESTIONS = (1.2, 0.75)
 _OF_WORDS = (0.8, 0.3)
 """How soon more of a word counts no more, and how much the length of a text does. What people answer is short; a line
-of code stands in long results, and its fillers stand there often."""
+of code is in long results, and its fillers are there often."""
 USUAL_CHARS = 2_000
 USUAL_TURN_CHARS = 1_000
 """People write short turns; next to long replies with the same words they would not be seen."""

@@ -283,7 +283,7 @@ def _scored(
     doc: SearchDocument, parsed: ParsedQuery, rarities: Mapping[QueryTerm, float], folder: str = ""
 ) -> TextScore:
     is_turn = doc.origin.kind == "message" and doc.origin.role in ("user", "assistant")
-    # A word of the project's own path stands in every message with a path.
+    # A word of the project's own path is in every message with a path.
     text = doc.text.replace(folder, " " * len(folder)) if folder else doc.text
     scored = score_text(text, parsed, rarities, USUAL_TURN_CHARS if is_turn else USUAL_CHARS)
     of_days = score_days(doc.origin.at, parsed.days) if doc.origin.kind == "message" else 0.0

@@ -193,7 +193,7 @@ class VectorMaker:
         self._embedded_at = None
 
     async def stop(self) -> None:
-        """End what is going on in the background."""
+        """End what is continuing in the background."""
         if self._embedding is not None:
             self._embedding.cancel()
             with suppress(asyncio.CancelledError):

@@ -1,7 +1,7 @@
 """`/retry`, `/undo` and `/edit`: the last question again, taken back, or changed.
 
 Files that the tools of the question edited are put back as they were. The history is never rewritten: a question is
-taken back by going on in a branch that ends before it. The conversation with the question is kept, and `/resume` goes
+taken back by continuing in a branch that ends before it. The conversation with the question is kept, and `/resume` goes
 back to it.
 """
 
