@@ -1,10 +1,11 @@
 """What the gateway adds to a request, what it holds, and what it does to a provider's cache.
 
-    python benchmarks/gateway.py [--only latency|streams|idle|cache|recall] [--rounds N] [--requests N]
+    python benchmarks/gateway.py [--only latency|rate|streams|idle|cache|recall] [--rounds N] [--requests N]
 
 Latency: requests whose history grows, as agents send them, go by turns straight to an upstream, through a plain aiohttp
 pass-through, and through the gateway, which reads, recognises and records them. Each is a process of its own. The best
 of several rounds is told, since machines are shared, and the CPU time that the process spent on a request.
+Rate: short streamed replies by many clients at once, each of whose conversations grows; requests per second.
 Streams: so many replies are streamed at once, slowly; the memory of the gateway meanwhile. Idle: memory for each
 session after it has rested. Cache: the share of prompt tokens that an upstream's cache held, with and without it.
 Recall: requests of a folded conversation whose model does not recall, with the tools and without.
@@ -23,7 +24,7 @@ import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,12 @@ from tests.support.gateway_clients import CLIENTS
 SIZES = {"10 KB": 10_000, "100 KB": 100_000, "1 MB": 1_000_000}
 STREAMS, STREAM_SECONDS, STREAM_PIECE_SECONDS = 200, 60.0, 0.25
 SINGLE_STREAMS = 30
+RATE_CLIENTS, RATE_TURNS, RATE_EVENTS = 16, 10, 20
 IDLE_SESSIONS, IDLE_BYTES = 300, 20_000
 REPLAYED_TURNS, REPLAY_WINDOW = 200, 32_000
 NO_LIMIT = 256 * 1024 * 1024
-TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+_SERVE = ("serve", "--port", "0", "--json", "--per-minute", "1000000")
 
 
 # -- the other processes -----------------------------------------------------------------------------------------------
@@ -61,11 +63,16 @@ async def run_upstream() -> None:
     whole = {**head, "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        if b'"stream":true' not in (await request.read())[-40:]:
+        asked = (await request.read())[-60:]
+        if b'"stream":true' not in asked:
             return web.json_response(whole)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        until = time.monotonic() + STREAM_SECONDS
+        is_short = b'"user":"rate"' in asked
+        for _ in range(RATE_EVENTS if is_short else 0):
+            piece = {"index": 0, "delta": {"role": "assistant", "content": "some words "}}
+            await response.write(b"data: " + json.dumps({**head, "choices": [piece]}).encode() + b"\n\n")
+        until = time.monotonic() + (0 if is_short else STREAM_SECONDS)
         while time.monotonic() < until:
             piece = {"index": 0, "delta": {"role": "assistant", "content": "a few words "}}
             await response.write(b"data: " + json.dumps({**head, "choices": [piece]}).encode() + b"\n\n")
@@ -135,14 +142,18 @@ async def all_three(folder: Path) -> AsyncIterator[dict[str, tuple[Process, str]
     async with (
         program(__file__, "--role", "upstream") as upstream,
         program(__file__, "--role", "pass-through", "--upstream", upstream[1]) as plain,
-        program("-m", "clew", "serve", "--upstream", upstream[1], "--port", "0", "--json", folder=folder) as gateway,
+        program("-m", "clew", *_SERVE, "--upstream", upstream[1], folder=folder) as gateway,
     ):
         yield {"direct": upstream, "pass-through": plain, "gateway": gateway}
 
 
 def cpu_seconds(process: Process) -> float:
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """Of all its threads, in nanoseconds: ticks of the clock are too coarse for short requests."""
+    seconds = 0.0
+    for thread in Path(f"/proc/{process.pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # it has ended meanwhile
+            seconds += int((thread / "schedstat").read_text().split()[0]) / 1e9
+    return seconds
 
 
 def resident_bytes(pid: int) -> int:
@@ -225,6 +236,41 @@ async def _one_round(
 
 def _percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+# -- rate --------------------------------------------------------------------------------------------------------------
+
+
+async def measure_rate(rounds: int, requests: int) -> None:
+    rows: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
+        async with all_three(Path(folder)) as programs, aiohttp.ClientSession() as client:
+            for number in range(rounds):
+                for way, (process, address) in programs.items():
+                    started, spent = time.perf_counter(), cpu_seconds(process)
+                    each = requests // RATE_CLIENTS
+                    asking = (_grow(client, address, f"{number} {at}", each) for at in range(RATE_CLIENTS))
+                    await asyncio.gather(*asking)
+                    count = each * RATE_CLIENTS
+                    rate = count / (time.perf_counter() - started)
+                    cpu = (cpu_seconds(process) - spent) * 1_000 / count
+                    known = rows.setdefault(way, {"way": way, "requests/s": rate, "cpu ms": cpu})
+                    known["requests/s"] = max(known["requests/s"], rate)
+                    known["cpu ms"] = min(known["cpu ms"], cpu)
+    report("gateway_rate", list(rows.values()), ("way", "requests/s", "cpu ms"))
+    print(f"best of {rounds} rounds of {requests} requests by {RATE_CLIENTS} clients; load {os.getloadavg()[0]:.1f}")
+
+
+async def _grow(client: aiohttp.ClientSession, address: str, name: str, requests: int) -> None:
+    """Conversations of some turns, one after the other, each reply a stream that comes at once."""
+    for at in range(requests):
+        if at % RATE_TURNS == 0:
+            history: list[dict[str, str]] = []
+        history.append({"role": "user", "content": f"The turn {at} of {name}. " + "And so on. " * 40})
+        body = _item({"model": GATEWAY_MODEL, "messages": history, "user": "rate", "stream": True})
+        async with client.post(f"{address}/v1/chat/completions", data=body) as reply:
+            assert (await reply.read()).endswith(b"[DONE]\n\n")
+        history.append({"role": "assistant", "content": "some words " * RATE_EVENTS})
 
 
 # -- streams -----------------------------------------------------------------------------------------------------------
@@ -411,6 +457,8 @@ def main() -> None:
         asyncio.run(run_pass_through(options.upstream))
     if options.only in (None, "latency"):
         asyncio.run(measure_latency(options.rounds, options.requests))
+    if options.only in (None, "rate"):
+        asyncio.run(measure_rate(options.rounds, options.requests))
     if options.only in (None, "streams"):
         asyncio.run(measure_streams())
     if options.only in (None, "idle"):
@@ -423,7 +471,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=("latency", "streams", "idle", "cache", "recall"))
+    parser.add_argument("--only", choices=("latency", "rate", "streams", "idle", "cache", "recall"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=100, help="of a round, for each size and way")
     parser.add_argument("--role", choices=("upstream", "pass-through"), help=argparse.SUPPRESS)

@@ -432,10 +432,11 @@ class RequestFitting:
         is_due = conversation.is_due(tokens)
         is_by_model = self._handoffs.is_by_model(exchange, conversation)
         must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
-        turns = sum(message["role"] == "assistant" for message in conversation.messages)
-        if is_due and not must and not pays_back(tokens, turns, request.model, conversation.target.served_by):
-            _log.info(_WAITS, tokens, window, 100 * MUST_FOLD, "at the prices of its model a fold does not pay yet")
-            return
+        if is_due and not must:
+            target = conversation.target
+            if not pays_back(tokens, conversation.turns, request.model, target.served_by):
+                _log.info(_WAITS, tokens, window, 100 * MUST_FOLD, "at the prices of its model a fold does not pay yet")
+                return
         if not is_by_model:
             if conversation.preparer.task is not None and conversation.preparer.asks_model:
                 await conversation.drop_prepared()

@@ -1,7 +1,8 @@
 """SQLite: private files, two connections in threads of their own, and what its errors mean.
 
 One thread writes and one reads, so that a long search does not hold up an append. An operation is handed to its thread
-once, not once per statement.
+once, not once per statement. Writes that wait at the same time are committed together: flushing to disk takes longer
+than they do.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, Literal, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from clew.errors import (
     ClewError,
@@ -38,6 +41,8 @@ MEMORY = ":memory:"
 _OLDEST = (3, 35, 0)
 _RETRY_SECONDS = 0.02
 _MOST_PROBLEMS = 20
+_MOST_TOGETHER = 64
+"""Writes in one transaction."""
 _NOT_UTF8 = "Could not decode to UTF-8"
 
 
@@ -64,7 +69,7 @@ class SqliteDatabase:
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         if self.unwritable is not None:
             raise ReadOnlyStore(f"{self.unwritable}, so that nothing can be kept in it", remedy="reading it goes on")
-        return await self._writer.submit(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
+        return await self._writer.submit(Write(operation))
 
     def write_soon(self, operation: Callable[[], Steps[T]]) -> None:
         if self.unwritable is None:
@@ -130,6 +135,13 @@ class SqliteConnection:
             if not isinstance(error, ClewError) and (problems := self.damage(1)):
                 raise DatabaseDamaged(self._where, problems[0]) from error
             raise
+
+    def transact_together(self, operations: Sequence[Callable[[], Steps[Any]]]) -> list[Any]:
+        """Run operations in one transaction; raises what any of them raises, and then none is done."""
+        results = self.transact("BEGIN IMMEDIATE", lambda: _one_by_one(operations))
+        if self._met_damage:
+            raise DatabaseDamaged(self._where, "nothing was committed")
+        return results
 
     def run_turns(self, turns: Turns[T]) -> T:
         """Run operations one after the other; an error of one is raised inside `turns`, which may clean up."""
@@ -302,14 +314,34 @@ class SqliteConnection:
             self.fetch(f"PRAGMA {setting}")
 
 
-Job = Callable[[SqliteConnection], Any]
+def _one_by_one(operations: Sequence[Callable[[], Steps[Any]]]) -> Steps[list[Any]]:
+    results = []
+    for operation in operations:
+        results.append((yield from operation()))
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class Write(Generic[T]):
+    """An operation that writes, in a transaction of its own or with others."""
+
+    operation: Callable[[], Steps[T]]
+
+    def __call__(self, connection: SqliteConnection) -> T:
+        return connection.transact("BEGIN IMMEDIATE", self.operation)
+
+
+Job: TypeAlias = Callable[[SqliteConnection], T]
+_Waiting: TypeAlias = tuple[Job[Any], "asyncio.Future[Any] | None"]
 
 
 class ConnectionThread:
     """A thread that owns a connection and runs jobs on it in order."""
 
     def __init__(self, connect: Callable[[], SqliteConnection]) -> None:
-        self._jobs: SimpleQueue[tuple[Job, asyncio.Future[Any] | None] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_Waiting | None] = SimpleQueue()
+        self._next: deque[_Waiting | None] = deque()
+        """What was taken out of the queue and is not begun."""
         self._connect = connect
         self._thread = threading.Thread(target=self._run, name="clew-store", daemon=True)
         self._stopped = False
@@ -321,7 +353,7 @@ class ConnectionThread:
         self._thread.start()
         await opened
 
-    async def submit(self, job: Callable[[SqliteConnection], T]) -> T:
+    async def submit(self, job: Job[T]) -> T:
         """Run a job and give its result; the job is finished even when the caller is cancelled."""
         if self._stopped:
             raise StoreError("the store is closed", remedy="open it again with open_store()")
@@ -329,7 +361,7 @@ class ConnectionThread:
         self._jobs.put((job, future))
         return await future  # type: ignore[no-any-return]
 
-    def submit_unwatched(self, job: Job) -> None:
+    def submit_unwatched(self, job: Job[Any]) -> None:
         """Run a job without waiting for it; an error in it is dropped."""
         if not self._stopped:
             self._jobs.put((job, None))
@@ -344,21 +376,57 @@ class ConnectionThread:
 
     def _run(self) -> None:
         connection: SqliteConnection | None = None
-        while (taken := self._jobs.get()) is not None:
-            job, future = taken
+        while taken := self._take():
             try:
-                if connection is None:
-                    connection = self._connect()
+                connection = connection or self._connect()
+            except BaseException as error:
+                for _, future in taken:
+                    _resolve(future, None, error)
+            else:
+                self._run_jobs(connection, taken)
+            # Dropped while waiting for the next: a result can be a whole history.
+            taken.clear()
+        if connection is not None:
+            connection.close()
+
+    def _take(self) -> list[_Waiting]:
+        """The next job, or the writes that wait; nothing at the end."""
+        first = self._next.popleft() if self._next else self._jobs.get()
+        taken = [] if first is None else [first]
+        while taken and isinstance(taken[-1][0], Write) and len(taken) < _MOST_TOGETHER and not self._next:
+            try:
+                following = self._jobs.get_nowait()
+            except Empty:
+                break
+            if following is not None and isinstance(following[0], Write):
+                taken.append(following)
+            else:
+                self._next.append(following)
+        return taken
+
+    def _run_jobs(self, connection: SqliteConnection, taken: Sequence[_Waiting]) -> None:
+        if len(taken) > 1:
+            try:
+                results = connection.transact_together([job.operation for job, _ in taken if isinstance(job, Write)])
+            except DatabaseBusy as error:
+                for _, future in taken:
+                    _resolve(future, None, error)
+                return
+            except BaseException:  # noqa: S110
+                # One of them failed, and none is done: below each is run alone, so that it fails alone.
+                pass
+            else:
+                for (_, future), result in zip(taken, results, strict=True):
+                    _resolve(future, result, None)
+                return
+        for job, future in taken:
+            try:
                 result = job(connection)
             except BaseException as error:
                 # An unwatched job was rolled back, and the next watched one will meet the same error.
                 _resolve(future, None, error)
             else:
                 _resolve(future, result, None)
-            # Dropped while waiting for the next: a result can be a whole history.
-            taken = job = future = result = None  # type: ignore[assignment]
-        if connection is not None:
-            connection.close()
 
 
 async def open_sqlite(

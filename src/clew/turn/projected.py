@@ -276,8 +276,7 @@ class ProjectedConversation:
         new = _to_store(history, history.items[known:])
         if is_beside and new and not any(it.message["role"] == "assistant" for it in new):
             writing = conversation.append_beside(new)
-            whole = _to_store(history, history.items)
-            conversation.writing = asyncio.create_task(self._keep(writing, self.session, whole))
+            conversation.writing = asyncio.create_task(self._keep(writing, self.session, history))
             self._writing = conversation.writing
             return conversation
         try:
@@ -288,15 +287,18 @@ class ProjectedConversation:
             self.session, self._shown = conversation.session, None
         return conversation
 
-    async def _keep(self, writing: asyncio.Task[None], session: str, messages: Sequence[NewMessage]) -> None:
-        """Where others have written to the conversation meanwhile, what came is kept all the same: as a branch."""
+    async def _keep(self, writing: asyncio.Task[None], session: str, history: History) -> None:
+        """Where others have written to the conversation meanwhile, what came is kept all the same: as a branch.
+
+        The history is not changed until this has ended: whoever changes it waits for that.
+        """
         store = self._runtime.store
         try:
             await writing
-        except StaleHistory:
-            self._branch = (await store.sync(messages, session=session, new=self._new, is_exact=True)).session
-        except UnknownSession:
-            self._branch = (await store.sync(messages, new=self._new, is_exact=True)).session
+        except (StaleHistory, UnknownSession) as problem:
+            is_deleted = isinstance(problem, UnknownSession)
+            messages, known = _to_store(history, history.items), None if is_deleted else session
+            self._branch = (await store.sync(messages, session=known, new=self._new, is_exact=True)).session
 
     @property
     def is_writing(self) -> bool:
