@@ -22,6 +22,15 @@ SKILL = "Base directory for this skill: /skills/review\n\n# Review\nAlways be th
         ("This session is being continued from a previous conversation. Summary: fix it.", ""),
         ("<task-notification>done</task-notification>", ""),
         ("Is `a < b` or `b > a` right?", "Is `a < b` or `b > a` right?"),
+        ("Tidy a.py.\n\n<plan-mode>Only reading tools run now.</plan-mode>", "Tidy a.py."),
+        ('Tidy a.py.\n\n<file path="docs/rules.md">\nNever use tabs.\n</file>', "Tidy a.py."),
+        ('Go.\n<command-output command="git log">\nnever push\n</command-output>', "Go."),
+        ("Fix it.\n<agent_notice level=1>\nAlways be brief.\n</agent_notice>", "Fix it."),
+        ("<my-widget>\nAlways blue?\n</my-widget>", "<my-widget>\nAlways blue?\n</my-widget>"),
+        ("Attached media from tool result:", ""),
+        ("(attached media from previous tool call)", ""),
+        ("## Context Usage\n**Tokens:** 61.9k / 200k", ""),
+        ("Tool call error:\n<error>\nNo calls were found.\n</error>", ""),
         ("<div>Why is this not centred?</div>", "<div>Why is this not centred?</div>"),
     ],
 )
@@ -49,13 +58,50 @@ def test_rules_are_found_in_any_language(rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["I don't know why it fails.", "The button doesn't work.", "Never mind.", "Add a retry.", "Must it be so?"]
+    "text",
+    [
+        "I don't know why it fails.",
+        "The button doesn't work.",
+        "Never mind.",
+        "Add a retry.",
+        "Must it be so?",
+        "The monthly report never finishes on the box.",
+    ],
 )
 def test_a_description_or_a_question_is_no_rule(text: str) -> None:
     assert rules_in(text) == []
 
 
 FILLER = "The uploader is old and slow, and the team would like to see it replaced by something better. " * 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`wspace` and `hspace` do nothing, and the option doesn't change that.",
+        "QuerySet.only() crashes after select_related().",
+        "I expected the markers of the class, but this only shows those of its base.",
+        "LC_ALL: None",
+        "+ 15 - **Newlines**: the text must stop at the first newline.",
+        '{"message": "Each block must have a result", "code": 400}',
+    ],
+)
+def test_what_a_long_request_describes_or_pastes_is_no_rule(text: str) -> None:
+    assert rules_in(f"{FILLER}\n{text}") == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Do not modify files below vendor/.",
+        "Change the uploader, but don't touch the public functions.",
+        "The output must be valid JSON.",
+        "Use the new client, without changing its tests.",
+        "IMPORTANT: the box has no network at night.",
+    ],
+)
+def test_what_a_long_request_demands_is_a_rule(rule: str) -> None:
+    assert rules_in(f"{FILLER}\n{rule}") == [rule]
 
 
 def test_a_rule_of_a_long_request_has_its_object() -> None:

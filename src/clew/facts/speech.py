@@ -30,14 +30,23 @@ _NAMES = frozenset(_HARNESS["names"])
 _NOTICES, _TRAILERS = tuple(_HARNESS["notices"]), tuple(_HARNESS["trailers"])
 _BLOCK = lazy_pattern(rf"<({'|'.join(map(re.escape, _HARNESS['tags']))})\b[^<>\n]*>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _REQUEST = lazy_pattern(rf"<({'|'.join(_HARNESS['request_tags'])})\b[^<>\n]*>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
+_OTHER_BLOCK = lazy_pattern(r"^<(\w+(?:[-_]\w+)+)\b[^<>\n]*>.*?</\1>[ \t]*$", re.DOTALL | re.MULTILINE)
+"""A block of lines between tags of several words, such as <plan-mode>: programs write those, also ones not listed."""
+_REQUEST_TAGS = frozenset(_HARNESS["request_tags"])
 _IN_RESULT = lazy_pattern(rf"<({'|'.join(_HARNESS['result_tags'])})>\n?(.*?)</\1>", re.DOTALL)
 _RESULT_OPENINGS = tuple(f"<{tag}>" for tag in _HARNESS["result_tags"])
 _RESULT_MARKS = tuple(_HARNESS["result_marks"])
 _WORD = lazy_pattern(r"[^\W\d_]+(?:'[^\W\d_]+)?")
-_LABEL = lazy_pattern(r"[A-Z][A-Z]+(?:[ _-][A-Z]+){0,3}: \S")
-"""A label in capitals, by which people mark what must be remembered."""
-_OWN_NEGATION = lazy_pattern(r"\b(?:i|it|they|he|she|you) (?:don't|dont|do not|can't|cannot)\b")
-"""What somebody does not do or know is no rule."""
+_LABEL = lazy_pattern(r"[A-Z][A-Z]+(?: [A-Z]+){0,3}: (?:\S+ +){3}")
+"""A label in capitals before a sentence, by which people mark what must be remembered."""
+_DESCRIBED = lazy_pattern(
+    r"\b(?:i|it|they|he|she|you) (?:don't|dont|do not|can't|cannot)\b|\b(?:never|always) (?:\w*[^\Ws]s|\w*[^\We]ed|been|be)\b"
+)
+"""What somebody does not do or know, and what never happens, is no rule."""
+_CODE = lazy_pattern(r"`[^`]*`|\S*\w[._(]\w\S*|\w+\(\S*")
+_CLAUSE = lazy_pattern(r"(?:^|[,;:.!(–—-]|\b(?:and|but|then|so|please|you|also|und|bitte))\W*$")
+_PASTED = lazy_pattern(r"""\\[nt"]|"\s*:\s*["{\[\d]|[}\]]{2}|^[+>$|@#] |^[-+] ?\d|^File \"""")
+"""Marks of a line of output that a person pasted into a long message."""
 _DEPENDENT = ("and ", "but ", "also ", "it ", "that ", "this ", "they ", "so ", "or ", "then ", "same ", "agreed")
 _NUMBERED = lazy_pattern(r"^\s*(?:\*\*)?(?:[Oo]ption )?(\d{1,2})[.):]\s*(?:\*\*)?\s*(.+)$", re.MULTILINE)
 _CHOICE = lazy_pattern(r"(?:options? |number |#)?(\d{1,2})(?:\s*(?:,|and|&|\+)\s*(\d{1,2}))?[.!)]?")
@@ -66,6 +75,15 @@ class Markers:
 RULE, CANCEL, CONTINUE, THANKS, OPEN, DECISION, INTENT = (
     Markers(_SPEECH[name]) for name in ("rule", "cancel", "continue", "thanks", "open", "decision", "intent")
 )
+_WEAK_WORDS, _WEAK_PHRASES = _SPEECH["rule"]["weak"].split(), _SPEECH["rule"]["weak_phrases"]
+_WEAK = lazy_pattern(rf"\b(?:{'|'.join(_WEAK_WORDS)})\b(?! of\b)|{'|'.join(map(re.escape, _WEAK_PHRASES))}")
+STRONG_RULE = Markers(
+    {
+        "words": " ".join(RULE.words.difference(_WEAK_WORDS)),
+        "phrases": [phrase for phrase in RULE.phrases if phrase not in _WEAK_PHRASES],
+        "openings": list(RULE.openings),
+    }
+)
 _CANCELLED = frozenset(_SPEECH["cancel"]["objects"].split())
 _REPLACES = tuple(_SPEECH["rule"]["replaces"])
 _DECISION_CHARS = range(20, 300)
@@ -89,6 +107,8 @@ def person_text(text: str, sender: object = "") -> str:
     said = text.strip()
     if "<" in said:
         said = _BLOCK.sub("\n", said).strip()
+        # A message that would be empty without such a block may be what a person pasted.
+        said = _OTHER_BLOCK.sub(_without_block, said).strip() or said
         if found := _REQUEST.search(said):
             inside = found[2].strip()
             beside = _REQUEST.sub("", said).strip()
@@ -101,6 +121,10 @@ def person_text(text: str, sender: object = "") -> str:
             said = "\n".join(line for line in said.split("\n") if not line.strip().startswith(notice))
     said = said.strip()
     return "" if said.startswith(_OPENINGS) else said
+
+
+def _without_block(block: re.Match[str]) -> str:
+    return block[0] if block[1].lower() in _REQUEST_TAGS else "\n"
 
 
 def person_in_result(text: str) -> str:
@@ -125,7 +149,7 @@ def rules_in(text: str) -> list[str]:
     rules: list[str] = []
     before = ""
     for piece in prose_pieces(text[:_RULES_READ_CHARS]):
-        if _states_rule(piece):
+        if _states_rule(piece, is_long=True):
             lowered = piece.lower()
             needs_object = len(_WORD.findall(piece)) < _FEWEST_WORDS_OF_OBJECT or lowered.startswith(_DEPENDENT)
             whole = f"{before} {piece}" if needs_object and before and before not in rules else piece
@@ -134,13 +158,23 @@ def rules_in(text: str) -> list[str]:
     return rules
 
 
-def _states_rule(piece: str) -> bool:
-    if len(piece) > _LONGEST_RULE_CHARS or is_question(piece):
+def _states_rule(piece: str, *, is_long: bool = False) -> bool:
+    """Whether a sentence states a rule. In a long message, much of which describes, it must be said as one."""
+    if len(piece) > _LONGEST_RULE_CHARS or is_question(piece) or (is_long and _PASTED.search(piece)):
         return False
     if _LABEL.match(piece):
         return True
-    lowered = _OWN_NEGATION.sub(" ", piece.lower().replace("’", "'"))
-    return RULE.found_in(lowered) and not any(phrase in lowered for phrase in RULE.exceptions)
+    lowered = _DESCRIBED.sub(" ", piece.lower().replace("’", "'"))
+    if is_long:
+        lowered = _CODE.sub(" ", lowered)
+    if not RULE.found_in(lowered) or any(phrase in lowered for phrase in RULE.exceptions):
+        return False
+    return not is_long or STRONG_RULE.found_in(lowered) or _begins_clause(lowered)
+
+
+def _begins_clause(lowered: str) -> bool:
+    """Whether a clause of the sentence begins with a weak marker of a rule."""
+    return any(_CLAUSE.search(lowered[: found.start()]) for found in _WEAK.finditer(lowered))
 
 
 def replaces_rule(text: str) -> bool:
