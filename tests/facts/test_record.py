@@ -147,6 +147,23 @@ def test_changed_files_are_known_by_the_path_that_the_tool_took() -> None:
     }
 
 
+def test_a_file_that_was_there_before_is_not_called_created() -> None:
+    record = Record.of([
+        user("Go."),
+        *did("read_file", {"path": "a.py"}, "1: x", "a"),
+        *did("write_file", {"path": "a.py", "content": "y"}, "ok", "b"),
+        *did("Edit", {"file_path": "b.py", "old_string": "x", "new_string": "y"}, "ok", "c"),
+        *did("write_file", {"path": "b.py", "content": "z"}, "ok", "d"),
+        *did("write_file", {"path": "c.py", "content": "z"}, "rewrote c.py: 1 line", "e"),
+        *did("read_file", {"path": "d.py"}, "Error: File not found: d.py", "f"),
+        *did("write_file", {"path": "d.py", "content": "z"}, "created d.py", "g"),
+        *ran("rm d.py", "[exit 0]", "h"),
+        *did("write_file", {"path": "d.py", "content": "z"}, "ok", "i"),
+    ])  # fmt: skip
+    fates = {file.path: file.fate for file in record.files.values()}
+    assert fates == {"a.py": "changed", "b.py": "changed", "c.py": "changed", "d.py": "created"}
+
+
 def test_a_plan_has_the_newest_state_of_each_entry() -> None:
     first = [
         {"id": "1", "content": "port put()", "status": "in_progress"},

@@ -113,7 +113,7 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
         failed = False
     if failed and exit_code == 1 and not is_error and not tests_failed and _only_looks(command):
         failed = False
-    error = _error_line(ends, surely=bool(failed)) if failed else ""
+    error = _error_line(ends, surely=bool(failed), exit_code=exit_code) if failed else ""
     return Outcome(failed, exit_code, error, tests, () if is_edit else tuple(_state_lines(ends)), lines)
 
 
@@ -143,7 +143,7 @@ def _tests(ends: str) -> tuple[str, bool]:
     return "", False
 
 
-def _error_line(ends: str, *, surely: bool) -> str:
+def _error_line(ends: str, *, surely: bool, exit_code: int | None = None) -> str:
     """The line that names the error; else, where the call surely failed, the last line with words."""
     best: tuple[int, str] | None = None
     for rank, detector in enumerate(ERRORS):
@@ -162,7 +162,8 @@ def _error_line(ends: str, *, surely: bool) -> str:
         for line in ends.splitlines()
         if any(map(str.isalpha, line)) and (len(line) > _LONGEST_STATUS or not EXIT.matches(line))
     ]
-    return flatten(lines[-1])[:LONGEST_ERROR_CHARS] if lines else ""
+    status = f"exit {exit_code}: " if exit_code else ""
+    return status + flatten(lines[-1])[:LONGEST_ERROR_CHARS] if lines else ""
 
 
 def _around(line: str, literals: Sequence[str]) -> str:

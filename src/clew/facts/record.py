@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from posixpath import basename
 from typing import TYPE_CHECKING, Self
 
@@ -37,6 +37,7 @@ from clew.facts.tools import (
     plan_in,
     questions_in,
     read_call,
+    says_it_existed,
 )
 from clew.lazy import lazy_pattern
 from clew.messages import Message, ToolCall, calls_of, text_of
@@ -55,7 +56,7 @@ _MOST_OPEN_REQUESTS = 3
 _MOST_RULES_COMPARED, _FEW_TOPICS = 100, 4
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Action:
     """A tool call, with how it ended once its result is there."""
 
@@ -143,6 +144,7 @@ class Record:
         """Messages in the user role that no person wrote."""
         self.first_number = 0
         self.next_number = 0
+        self._read_files: set[str] = set()
         self._open: dict[str, Action] = {}
         self._requests: dict[str, int] = {}
         self._loading = False
@@ -335,7 +337,11 @@ class Record:
             self.states[name] = StateLine(line, number)
         if outcome.tests and reading.verb == "RAN":
             self.tests[flatten(command)] = action
+        if reading.verb == "READ" and not outcome.failed:
+            self._read_files.add(reading.target)
         for effect in action.effects:
+            if effect.fate == "created" and (effect.path in self._read_files or says_it_existed(text)):
+                effect = replace(effect, fate="changed")
             # A command line that failed changed its files, unless its error is about them.
             if not outcome.failed or (reading.verb == "RAN" and basename(effect.path) not in outcome.error):
                 self._change_file(effect, action.number)
@@ -359,7 +365,8 @@ class Record:
         if known is None:
             self.files[effect.path] = FileFact(effect.path, effect.fate, effect.added, effect.removed, number, number)
             return
-        known.fate = known.fate if effect.fate == "changed" and known.fate != "deleted" else effect.fate
+        if effect.fate in ("deleted", "moved") or known.fate in ("deleted", "moved"):
+            known.fate = effect.fate
         known.added, known.removed, known.last = known.added + effect.added, known.removed + effect.removed, number
         # The file that was changed last is last.
         self.files[effect.path] = known

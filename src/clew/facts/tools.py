@@ -32,6 +32,8 @@ _PATH_KEYS = _TARGETS["READ"]
 _ANY_TARGET = (*_PATH_KEYS, *_TARGETS["RAN"], *_TARGETS["SEARCHED"], "url", "name", "id", "title")
 _OLD, _NEW, _LISTS = (tuple(_TABLE["edits"][key].split()) for key in ("old", "new", "lists"))
 _DELETING = frozenset(_TABLE["edits"]["deleting"].split())
+_EXISTED = tuple(_TABLE["edits"]["existed"])
+_STATUS_CHARS = 200
 _ALL, _LAST, _INPLACE = (frozenset(_TABLE["commands"][key].split()) for key in ("all", "last", "inplace"))
 _GENERATED = frozenset(_TABLE["generated"]["names"].split())
 _GENERATED_ENDS = tuple(_TABLE["generated"]["suffixes"].split())
@@ -217,6 +219,12 @@ def _edits_of_patch(text: str) -> list[Edit]:
         fate: FileFate = "deleted" if is_deleted else "created" if how == "Add File" else "changed"
         found.append(Edit(path, fate, old, new))
     return found
+
+
+def says_it_existed(result: str) -> bool:
+    """Whether a tool that wrote a file says that it was there before."""
+    status = result[:_STATUS_CHARS].lower()
+    return any(word in status for word in _EXISTED)
 
 
 def file_effects(reading: CallReading, edits: Sequence[Edit] | None = None) -> list[FileEffect]:

@@ -434,27 +434,37 @@ def plan_text(record: Record) -> str:
 
 
 def open_failures(record: Record) -> list[Action]:
-    """The last failed actions that did not succeed when they were repeated."""
+    """The last failed actions that did not succeed when they were repeated.
+
+    A failure of an answered request is over when tests passed behind it.
+    """
     last: dict[str, Action] = {}
-    for action in record.actions():
-        outcome, target = action.outcome, action.reading.target
-        if outcome is None or action.reading.verb not in ("RAN", "CALLED"):
-            continue
-        is_command = action.reading.verb == "RAN"
-        if is_command and is_lookup(target):
-            continue
-        if outcome.tests and not outcome.failed:
-            last = {key: other for key, other in last.items() if not (other.outcome and other.outcome.tests)}
-        if is_command and not outcome.failed and makes_commit(target):
-            last = {
-                key: other
-                for key, other in last.items()
-                if not key.startswith(SETTLED_BY_COMMIT) and not makes_commit(other.reading.target)
-            }
-        key = command_key(target) if is_command else action.reading.tool
-        last.pop(key, None)
-        if outcome.failed and outcome.error:
-            last[key] = action
+    for exchange in record.exchanges:
+        before = frozenset(last.values())
+        for action in exchange.actions:
+            outcome, target = action.outcome, action.reading.target
+            if outcome is None or action.reading.verb not in ("RAN", "CALLED"):
+                continue
+            is_command = action.reading.verb == "RAN"
+            if is_command and is_lookup(target):
+                continue
+            if outcome.tests and not outcome.failed:
+                last = {
+                    key: other
+                    for key, other in last.items()
+                    if not (other.outcome and other.outcome.tests)
+                    and not (exchange.is_answered and other not in before)
+                }
+            if is_command and not outcome.failed and makes_commit(target):
+                last = {
+                    key: other
+                    for key, other in last.items()
+                    if not key.startswith(SETTLED_BY_COMMIT) and not makes_commit(other.reading.target)
+                }
+            key = command_key(target) if is_command else action.reading.tool
+            last.pop(key, None)
+            if outcome.failed and outcome.error:
+                last[key] = action
     return list(last.values())[-_MOST_FAILURES:]
 
 
