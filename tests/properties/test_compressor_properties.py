@@ -190,6 +190,15 @@ def test_every_budget_rises_with_the_window(sizes: list[int], how: CompressionSe
 
 
 @quick
+@given(histories(max_turns=1), st.sampled_from(["user", "tool"]), st.integers(600, 20_000))
+def test_one_huge_newest_message_is_shortened_at_any_target(before: list[Message], role: str, target: int) -> None:
+    huge = "\n".join(f"12:{n % 60:02} request {n} was served by worker {n % 13}" for n in range(6_000))
+    called = [assistant(None, [call("terminal", {"command": "cat log"}, "huge")]), tool("huge", huge)]
+    messages = [*before, user("Read the log."), *called] if role == "tool" else [*before, user(huge)]
+    assert clew.compress(messages, target_tokens=target).tokens_after <= target
+
+
+@quick
 @given(long_histories(), st.integers(500, 6_000))
 def test_a_target_is_kept_or_said_to_be_missed(messages: list[Message], target: int) -> None:
     done: Any = clew.compress(messages, target_tokens=target)

@@ -336,7 +336,8 @@ def plan_compaction(
         second = cut.head + 1
         while second < len(sizes) and safe_cut_at_or_before(history.messages, second) < second:
             second += 1
-        cut, tail = choose_cut(settings, read, max(settings.budgets.tail, sum(sizes[second:])))
+        longer = choose_cut(settings, read, max(settings.budgets.tail, sum(sizes[second:])))
+        cut, tail = longer if longer[0].folded else (cut, tail)
     if force and not cut.folded and (history.earlier is None or is_over):
         # Who insists gets a short conversation shorter, by the same measure; but one that was just compacted stays.
         share = int(settings.compression.target_ratio * sum(sizes))
