@@ -106,7 +106,7 @@ def result_line(text: str, call: ToolCall | None, reference: int | None, *, is_e
     how.append(outcome.tests or (f"{outcome.lines:,} lines" if outcome.lines > 1 else f"{len(text):,} chars"))
     ended = ", ".join(how)
     if outcome.failed and outcome.error:
-        ended += f": {shorten(outcome.error, _ERROR_CHARS)}"
+        ended += f": {shorten(outcome.error.removeprefix(f'{how[0]}: '), _ERROR_CHARS)}"
     whole = SHORTENED if reference is None else f"(whole: m{reference})"
     if reading is None:
         return f"[tool] {ended} {whole}"
