@@ -56,7 +56,7 @@ _MOST_OPEN_REQUESTS = 3
 _MOST_RULES_COMPARED, _FEW_TOPICS = 100, 4
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Action:
     """A tool call, with how it ended once its result is there."""
 

@@ -440,7 +440,7 @@ def open_failures(record: Record) -> list[Action]:
     """
     last: dict[str, Action] = {}
     for exchange in record.exchanges:
-        before = frozenset(last.values())
+        first = exchange.number
         for action in exchange.actions:
             outcome, target = action.outcome, action.reading.target
             if outcome is None or action.reading.verb not in ("RAN", "CALLED"):
@@ -453,7 +453,7 @@ def open_failures(record: Record) -> list[Action]:
                     key: other
                     for key, other in last.items()
                     if not (other.outcome and other.outcome.tests)
-                    and not (exchange.is_answered and other not in before)
+                    and not (exchange.is_answered and other.number > first)
                 }
             if is_command and not outcome.failed and makes_commit(target):
                 last = {
