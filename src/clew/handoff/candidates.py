@@ -47,6 +47,8 @@ _MOST_CHARS_OF_MESSAGE = LIMITS["most_chars_of_message"]
 _MOST_CHARS_READ = LIMITS["most_chars_read"]
 _CHARS_BESIDE_TEXT = LIMITS["chars_beside_text"]
 _MOST_SNIPPET_LINES = LIMITS["most_snippet_lines"]
+BELOW_ROOT = "…/"
+"""What stands for the folder that most files of a conversation are below."""
 _LOCATED = ("definition", "value", "field")
 """Lines of code that are quoted with their number in the file."""
 _CHARS_READ_WHOLE, _ENDS_CHARS = 500_000, 2_000
@@ -252,7 +254,9 @@ class _MaterialReader:
             self._add_prose(Kind.CLOSING, Group(exchange, number, -1), number, reading.target, IN_CLOSING | IN_WORDS)
             return
         name = reading.tool if reading.verb == "CALLED" else reading.verb
-        target = reading.target.removeprefix(self.material.root) if reading.is_file else reading.target
+        root, target = self.material.root, reading.target
+        if root and reading.is_file and target.startswith(root):
+            target = f"{BELOW_ROOT}{target[len(root) :]}"
         frame = f"{name} {_short_target(target)}".strip()
         self.material.frames[group] = frame
         self._seen[IN_CALL].update(self.material.terms.of(frame))
