@@ -40,7 +40,8 @@ _WORD = lazy_pattern(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _LABEL = lazy_pattern(r"[A-Z][A-Z]+(?: [A-Z]+){0,3}: (?:\S+ +){3}")
 """A label in capitals before a sentence, by which people mark what must be remembered."""
 _DESCRIBED = lazy_pattern(
-    r"\b(?:i|it|they|he|she|you) (?:don't|dont|do not|can't|cannot)\b|\b(?:never|always) (?:\w*[^\Ws]s|\w*[^\We]ed|been|be)\b"
+    r"\b(?:i|it|they|he|she|you) (?:don't|dont|do not|can't|cannot)\b"
+    r"|\b(?:never|always) (?:\w*[^\Ws]s|\w*[^\We]ed|been|be)\b"
 )
 """What somebody does not do or know, and what never happens, is no rule."""
 _CODE = lazy_pattern(r"`[^`]*`|\S*\w[._(]\w\S*|\w+\(\S*")

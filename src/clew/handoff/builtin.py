@@ -32,6 +32,7 @@ _STAYING_TASK_CHARS = LIMITS["staying_task_chars"]
 _HEAD_CHARS = LIMITS["head_chars"]
 _LABEL_CHARS = LIMITS["label_chars"]
 _PLAN_CHARS = LIMITS["plan_chars"]
+_EXACT_PATHS = LIMITS["exact_paths"]
 _MOST_TESTS = LIMITS["most_tests"]
 _MOST_FAILURES = LIMITS["most_failures"]
 _MOST_REQUESTS = LIMITS["most_requests"]
@@ -256,9 +257,12 @@ class Draft:
                 yield candidate
 
     def _files(self) -> Iterator[Candidate]:
-        for at, file in enumerate(self.record.files.values()):
+        files = self.record.files.values()
+        for at, file in enumerate(files):
             size = f" +{file.added} -{file.removed}" if file.added or file.removed else ""
-            yield self._entry(Kind.FILE, f"{file.path} ({file.fate}{size})", (file.first, file.last), value.FILES, at)
+            # The paths that were changed last are given exactly as tools take them.
+            path = file.path if at >= len(files) - _EXACT_PATHS else self.material.short_path(file.path)
+            yield self._entry(Kind.FILE, f"{path} ({file.fate}{size})", (file.first, file.last), value.FILES, at)
 
     def _previous(self, previous: Handoff) -> Iterator[Candidate]:
         """The lines of an earlier handoff whose originals are gone."""
@@ -295,8 +299,8 @@ class Draft:
             for heading, found in sections.items()
         }
         entries[value.ACTIVE_TASK] = [*self._task]
-        if self.material.root and groups:
-            entries[value.STATE].append(Entry(f"{BELOW_ROOT} stands for {self.material.root} in the paths of actions"))
+        if self.material.root and (groups or entries[value.FILES]):
+            entries[value.STATE].append(Entry(f"{BELOW_ROOT} stands for {self.material.root}"))
         entries[value.COMPLETED] = self._exchanges(asked, groups)
         if self._is_open and entries[value.COMPLETED] and self._is_newest(entries[value.COMPLETED][-1]):
             newest = entries[value.COMPLETED].pop()

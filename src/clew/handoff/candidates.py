@@ -129,7 +129,11 @@ class Material:
     uses: dict[str, TermUse] = field(default_factory=dict)
     terms: Terms = field(default_factory=Terms)
     root: str = ""
-    """The folder that the paths of actions are given below; empty where they are given as they are."""
+    """The folder that most files of actions are below; empty where there is none."""
+
+    def short_path(self, path: str) -> str:
+        """The path, with a mark in place of the common folder."""
+        return f"{BELOW_ROOT}{path[len(self.root) :]}" if self.root and path.startswith(self.root) else path
 
 
 def read_material(
@@ -254,9 +258,7 @@ class _MaterialReader:
             self._add_prose(Kind.CLOSING, Group(exchange, number, -1), number, reading.target, IN_CLOSING | IN_WORDS)
             return
         name = reading.tool if reading.verb == "CALLED" else reading.verb
-        root, target = self.material.root, reading.target
-        if root and reading.is_file and target.startswith(root):
-            target = f"{BELOW_ROOT}{target[len(root) :]}"
+        target = self.material.short_path(reading.target) if reading.is_file else reading.target
         frame = f"{name} {_short_target(target)}".strip()
         self.material.frames[group] = frame
         self._seen[IN_CALL].update(self.material.terms.of(frame))
