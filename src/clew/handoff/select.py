@@ -34,7 +34,10 @@ def excerpt(lines: Sequence[str], most_chars: int, sought: str = "") -> list[str
     read: list[int] = []
     room = _MOST_CHARS_READ
     # The number of a line says nothing about it.
-    bare = without_gutter(list(lines), of_file=True)
+    listed = list(lines)
+    bare = without_gutter(listed, of_file=True)
+    # Where lines have numbers, those show what is missing.
+    gap = _GAP if bare is listed else ""
     for at, line in enumerate(bare):
         room -= len(lines[at])
         if room < 0:
@@ -45,7 +48,7 @@ def excerpt(lines: Sequence[str], most_chars: int, sought: str = "") -> list[str
     held = Counter(term for one in found for term in one)
     wanted = {term for term in terms.of(sought) if 0 < held[term] <= max(2, _RARE_SHARE * len(read))}
     choices = [
-        Choice(one, len(lines[at]) + len(_GAP), bonus=0.0 if wanted.isdisjoint(one) else _SOUGHT_BONUS)
+        Choice(one, len(lines[at]) + len(gap), bonus=0.0 if wanted.isdisjoint(one) else _SOUGHT_BONUS)
         for at, one in zip(read, found, strict=True)
     ]
     left = most_chars
@@ -57,8 +60,8 @@ def excerpt(lines: Sequence[str], most_chars: int, sought: str = "") -> list[str
         chosen.append(read[index])
     shown: list[str] = []
     for before, at in zip((-1, *sorted(chosen)), sorted(chosen), strict=False):
-        if at != before + 1:
-            shown.append(_GAP)
+        if gap and at != before + 1:
+            shown.append(gap)
         shown.append(lines[at])
     return shown
 
