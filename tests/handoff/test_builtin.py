@@ -295,3 +295,28 @@ def test_a_long_pasted_block_does_not_displace_the_words_around_it() -> None:
     shown = text_under(handoff, COMPLETED)
     assert "the lock of ingest.py was never released" in shown
     assert "releases it in pool.py after 30 s" in shown
+
+
+def test_an_earlier_handoff_and_the_record_name_each_file_failure_and_request_once() -> None:
+    previous = Handoff({
+        ACTIVE_TASK: (Entry('"Port the uploader."', (4,)),),
+        COMPLETED: (Entry('"Read the plan."', (1,), (Entry('"The plan has two steps."', (2,)),)),),
+        IN_PROGRESS: (Entry("Work on the active task", (4,), (Entry('"The port is half done."', (6,)),)),),
+        BLOCKED: (Entry("make check: ValueError: 3 rows", (7,)), Entry("make docs: KeyError: 'toc'", (8,))),
+        TRIED: (Entry("make lint: E501", (3,)),),
+        FILES: (Entry("src/up.py (created +9 -0)", (5,)), Entry("docs/up.md (created +2 -0)", (6,))),
+    })  # fmt: skip
+    said = [
+        *[user(f"Old request {n}.") for n in range(10)],
+        *did("Edit", {"file_path": "src/up.py", "old_string": "a", "new_string": "b"}, "ok", "c"),
+        *ran("make check", "[exit 1]\nValueError: 4 rows", "d"),
+        user("Now the docs."),
+    ]
+    handoff = handoff_of(said, first=10, previous=previous)
+    assert text_under(handoff, FILES).count("src/up.py") == 1 and "docs/up.md" in text_under(handoff, FILES)
+    failures = text_under(handoff, BLOCKED, TRIED)
+    assert "4 rows" in failures and "3 rows" not in failures and "toc" in failures and "E501" in failures
+    assert "half done" not in text_under(handoff, IN_PROGRESS)
+    requests = {entry.text: [line.text for line in entry.lines] for entry in handoff.entries(COMPLETED)}
+    assert requests['"Read the plan."'] == ['"The plan has two steps."']
+    assert '"The port is half done."' in requests['"Port the uploader."']

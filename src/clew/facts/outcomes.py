@@ -22,6 +22,10 @@ _TAG_LINE = lazy_pattern(
 )
 
 
+# What a result is pruned to: how it ended, then the error.
+_PRUNED = lazy_pattern(r"\[[^\]]+\] .* -> (?:exit \d+|failed), [^:]*: (?P<error>.*) \((?:shortened|whole: m\d+)\)")
+
+
 @dataclass(frozen=True, slots=True)
 class Detector:
     """A pattern, and the literals of which one is in every text that it matches."""
@@ -145,6 +149,8 @@ def _tests(ends: str) -> tuple[str, bool]:
 
 def _error_line(ends: str, *, surely: bool, exit_code: int | None = None) -> str:
     """The line that names the error; else, where the call surely failed, the last line with words."""
+    if pruned := _PRUNED.fullmatch(ends):
+        return pruned["error"]
     best: tuple[int, str] | None = None
     for rank, detector in enumerate(ERRORS):
         found = detector.matches(ends)

@@ -41,6 +41,9 @@ _FOLDERS = lazy_pattern(r"(?<![\w@~.+/-])[\w@~.+-]*(?:/[\w@.+-]+){2,}(?=/[\w@.+-
 _NONE = "None."
 _GOES_ON = "Work on an earlier request"
 _SO_FAR = "Work on the active task"
+_STANDS_FOR = " stands for "
+_PLACES = 1_000
+"""The places of the lines of one entry of an earlier handoff."""
 _FRAME_CHARS = 9
 """Around a line: indentation, quotes or a colon, and the reference."""
 _ENTRY_CHARS = 8
@@ -113,6 +116,7 @@ class Draft:
         self._labelled = {rule.number for rule in self._rules if self._is_request(rule, with_actions=True)}
         """Those that were acted upon, which are listed as requests too, by their first words."""
         self._worth = Worth(self.material, self.record.next_number, weights, source.focus)
+        self._earlier: dict[tuple[str, int], Entry] = {}
         # The newest request of a part is not the task of the conversation.
         in_view = {*self._staying, *source.shortened}  # of a shortened message both ends stay
         self._task = () if source.is_part else tuple(active_task(self.record, source, in_view, task_chars))
@@ -191,7 +195,8 @@ class Draft:
     def _entries(self) -> list[Candidate]:
         found = [*self._requests(), *self._rule_entries(), *self._states(), *self._failures(), *self._files()]
         if self.source.readable_from is None and self.source.previous:
-            found += self._previous(self.source.previous)
+            self._earlier = dict(self._earlier_entries(self.source.previous))
+            found += self._previous()
         return found
 
     def _entry(self, kind: Kind, text: str, numbers: tuple[int, ...], section: str, at: int = 0) -> Candidate:
@@ -264,17 +269,40 @@ class Draft:
             path = file.path if at >= len(files) - _EXACT_PATHS else self.material.short_path(file.path)
             yield self._entry(Kind.FILE, f"{path} ({file.fate}{size})", (file.first, file.last), value.FILES, at)
 
-    def _previous(self, previous: Handoff) -> Iterator[Candidate]:
+    def _previous(self) -> Iterator[Candidate]:
         """The lines of an earlier handoff whose originals are gone."""
+        for (section, at), entry in self._earlier.items():
+            for line, part in enumerate((entry, *entry.lines)):
+                candidate = self._entry(Kind.PREVIOUS, part.text, part.numbers, section, _PLACES * at + line)
+                if line:
+                    candidate.features = ("line", "words") if part.text.startswith('"') else ("line",)
+                yield candidate
+
+    def _earlier_entries(self, previous: Handoff) -> Iterator[tuple[tuple[str, int], Entry]]:
+        """The entries of an earlier handoff that still hold, by section and place."""
+        root = next((text for entry in previous.entries(value.STATE) if (text := _root_in(entry.text))), "")
         for heading in value.HEADINGS:
-            if heading == value.ACTIVE_TASK:
-                continue
             for at, entry in enumerate(previous.entries(heading)):
-                for line, part in enumerate((entry, *entry.lines)):
-                    candidate = self._entry(Kind.PREVIOUS, part.text, part.numbers, heading, 1000 * at + line)
-                    if line:
-                        candidate.features = ("line", "words") if part.text.startswith('"') else ("line",)
-                    yield candidate
+                if heading == value.ACTIVE_TASK or _root_in(entry.text) or self._is_known_again(heading, entry):
+                    continue
+                section = heading
+                if heading == value.IN_PROGRESS and entry.text == _SO_FAR:
+                    # What the work was on is now a request like the others.
+                    section, at = value.COMPLETED, at + len(previous.entries(value.COMPLETED))
+                    task = (one for one in previous.entries(value.ACTIVE_TASK) if one.numbers == entry.numbers)
+                    entry = Entry(next(task, entry).text, entry.numbers, entry.lines)
+                elif heading == value.BLOCKED and self.record.newest is not None:
+                    section, at = value.TRIED, at + len(previous.entries(value.TRIED))
+                yield (section, at), entry if root == self.material.root else _with_root(entry, root)
+
+    def _is_known_again(self, heading: str, entry: Entry) -> bool:
+        """Whether the record has a newer line about the file or the command of an earlier entry."""
+        if heading == value.FILES:
+            return entry.text.rpartition(" (")[0] in self.record.files
+        return heading in (value.BLOCKED, value.TRIED) and any(
+            action.outcome is not None and entry.text.startswith(f"{shorten(action.reading.target, _HEAD_CHARS)}: ")
+            for action in self.record.actions()
+        )
 
     # -- the handoff ---------------------------------------------------------------------------------------------------
 
@@ -300,21 +328,29 @@ class Draft:
         }
         entries[value.ACTIVE_TASK] = [*self._task]
         if self.material.root and (groups or entries[value.FILES]):
-            entries[value.STATE].append(Entry(f"{BELOW_ROOT} stands for {self.material.root}"))
-        entries[value.COMPLETED] = self._exchanges(asked, groups)
+            entries[value.STATE].append(Entry(f"{BELOW_ROOT}{_STANDS_FOR}{self.material.root}"))
+        former = {section: self._joined_entries(section, lines) for section, lines in previous.items()}
+        own = self._exchanges(asked, groups)
+        entries[value.COMPLETED] = _of_each_request(former.pop(value.COMPLETED, []), own)
         if self._is_open and entries[value.COMPLETED] and self._is_newest(entries[value.COMPLETED][-1]):
             newest = entries[value.COMPLETED].pop()
             if newest.lines:
                 # The request is the active task already.
                 entries[value.IN_PROGRESS] = [Entry(_SO_FAR, newest.numbers, newest.lines)]
-        for heading, lines in previous.items():
-            former, own = _joined_entries(sorted(lines, key=lambda one: one.at)), entries[heading]
-            if heading == value.COMPLETED and own and own[0].text == _GOES_ON:
-                # The request of these lines is the last one of the earlier handoff.
-                former[-1] = Entry(former[-1].text, former[-1].numbers, (*former[-1].lines, *own.pop(0).lines))
-            entries[heading] = [*former, *own]
+        for heading, lines in former.items():
+            entries[heading] = [*lines, *entries[heading]]
         said = {heading: tuple(found) for heading, found in entries.items() if found}
         return Handoff(said or {value.ACTIVE_TASK: (Entry(_NONE),)})
+
+    def _joined_entries(self, section: str, chosen: Sequence[Candidate]) -> list[Entry]:
+        """The entries of an earlier handoff of which something was chosen, with those of their lines that were."""
+        found: dict[int, list[Entry]] = {}
+        for candidate in sorted(chosen, key=lambda one: one.at):
+            lines = found.setdefault(candidate.at // _PLACES, [])
+            if "line" in candidate.features:
+                lines.append(Entry(candidate.text, candidate.numbers))
+        heads = {at: self._earlier[section, at] for at in found}
+        return [Entry(heads[at].text, heads[at].numbers, tuple(lines)) for at, lines in found.items()]
 
     def _exchanges(self, asked: dict[int, Candidate], groups: dict[int, dict[Group, list[Candidate]]]) -> list[Entry]:
         entries: list[Entry] = []
@@ -483,14 +519,30 @@ def _conclusions(material: Material, worth: Worth) -> set[Candidate]:
     return set({candidate.text: candidate for _, _, candidate in best.values()}.values())
 
 
-def _joined_entries(lines: Sequence[Candidate]) -> list[Entry]:
-    """The entries of an earlier handoff with those of their lines that were chosen."""
-    entries: list[Entry] = []
-    for line in lines:
-        entry = Entry(line.text, line.numbers)
-        if "line" in line.features and entries:
-            last = entries[-1]
-            entries[-1] = Entry(last.text, last.numbers, (*last.lines, entry))
+def _of_each_request(former: Sequence[Entry], own: Sequence[Entry]) -> list[Entry]:
+    """The entries of requests, those of an earlier handoff first; a request that both have is one entry."""
+    entries = list(former)
+    for entry in own:
+        # Lines without a request belong to the last request before them.
+        number = entry.numbers[0] if entry.numbers else entry.lines[0].numbers[0] if entry.lines else -1
+        is_same = entry.text == _GOES_ON or bool(entry.numbers)
+        at = next((at for at in reversed(range(len(former))) if former[at].numbers[:1] <= (number,)), None)
+        known = entries[at] if is_same and at is not None else None
+        if known is not None and at is not None and (entry.text == _GOES_ON or known.numbers == entry.numbers):
+            entries[at] = Entry(known.text, known.numbers, (*known.lines, *entry.lines))
         else:
             entries.append(entry)
     return entries
+
+
+def _root_in(state: str) -> str:
+    """The folder that a line of an earlier handoff has a mark for."""
+    mark, _, root = state.partition(_STANDS_FOR)
+    return root if mark == BELOW_ROOT else ""
+
+
+def _with_root(entry: Entry, root: str) -> Entry:
+    """The entry with whole paths; what was said is quoted as it was."""
+    lines = tuple(_with_root(line, root) for line in entry.lines)
+    text = entry.text if entry.text.startswith('"') else entry.text.replace(BELOW_ROOT, root)
+    return Entry(text, entry.numbers, lines)
