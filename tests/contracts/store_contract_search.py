@@ -371,6 +371,22 @@ class QuestionContract:
             (listed,) = [hit for hit in hits if hit.role == "tool"]
             assert {listed.seq, *listed.copies} == {0, 1, 2, 3}
 
+    async def test_results_that_differ_in_numbers_or_in_a_word_are_one_hit(self, store_url: str) -> None:
+        run = "walrus part {0} was built in 1.{0} s, and then {1} tests of the shore passed as they did before"
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            runs = [run.format(*them) for them in ((3, 17), (94, 105), (12, "all"))]
+            other = "walrus part 3 was not built, because the compiler found no header; no test of the shore was run"
+            await store.append("s", [tool(str(n), text) for n, text in enumerate((*runs, other))])
+            hits = (await store.search("walrus shore")).hits
+            assert sorted(sorted((hit.seq or 0, *hit.copies)) for hit in hits) == [[0, 1, 2], [3]]
+
+    async def test_turns_that_differ_in_a_number_are_two_hits(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user(f"From now on the walrus gets {n} buckets of fish a day") for n in (48, 12)])
+            assert not any(hit.copies for hit in (await store.search("walrus fish")).hits)
+
     async def test_words_of_the_projects_own_path_do_not_count(self, store_url: str) -> None:
         said = "We talked at length about many other things. " * 60 + "Then it was agreed: walrus, at most 48 to carry."
         async with open_store(store_url) as store:

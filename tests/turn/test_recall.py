@@ -103,6 +103,31 @@ async def test_the_end_of_a_longer_word_at_the_start_of_a_part_is_not_shown_as_a
         assert not any(it.text.startswith("heron") for it in found.hit.excerpts)
 
 
+NEARLY_EQUAL = st.builds(
+    lambda base, changes, number: [changes.get(at, f"{word}{number}") for at, word in enumerate(base)],
+    base=st.sampled_from([[f"{stem}{at}x" for at in range(14)] for stem in ("alder", "birch", "cedar")]),
+    changes=st.dictionaries(st.integers(0, 13), st.sampled_from(["oak", "elm", "yew", "ash"]), max_size=3),
+    number=st.integers(0, 3),
+)
+
+
+@given(results=st.lists(NEARLY_EQUAL, min_size=1, max_size=20))
+@settings(max_examples=60, deadline=None)
+def test_every_result_is_a_hit_or_is_listed_beside_one_that_differs_in_a_word_at_most(results: list[list[str]]) -> None:
+    async def check() -> None:
+        async with open_store(":memory:") as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [tool(str(at), " ".join(["heron", *words])) for at, words in enumerate(results)])
+            page = await search_history(store, "heron", SearchScope(conversation_of="s"), limit=40)
+        assert sorted(number for found in page.hits for number in found.numbers) == list(range(len(results)))
+        texts = [[re.sub(r"\d+", "", word) for word in words] for words in results]
+        for found in page.hits:
+            for number in found.hit.copies:
+                assert len(set(texts[number]) ^ set(texts[found.hit.seq or 0])) <= 2
+
+    asyncio.run(check())
+
+
 async def test_ids_that_are_used_again_pair_with_the_newest_call(store: Store) -> None:
     for number in range(3):
         calls = [call("a", {"n": number}, "x"), call("b", {"n": number}, "x")]

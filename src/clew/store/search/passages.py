@@ -8,6 +8,7 @@ replies, which say every word of it again, would hide that turn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -37,10 +38,13 @@ _ALIKE = 0.8
 _TURNS_ALIKE = 0.6
 """From this share of equal words on, two documents are alike."""
 _SAME = 0.95
-"""From this share on, messages of one conversation are one hit."""
+"""From this share on, messages of one conversation are one hit; results of tools also where one word of ten differs."""
+_FEWEST_WORDS = 10
 _REPEATED = 0.6
 _LOOKED_AT = 4
 _COMPARED_CHARS = 400
+
+_number = re.compile(r"\d+")
 
 Place = tuple[int, int]
 """A conversation, and the number of a message in it."""
@@ -73,6 +77,11 @@ class RankedDocument:
         it = self.doc.origin
         is_turn = it.kind == "message" and it.role in ("user", "assistant")
         return (it.conversation, it.seq) if is_turn and it.conversation is not None and it.seq is not None else None
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is the result of a tool call."""
+        return self.doc.origin.role == "tool"
 
     @property
     def place(self) -> Place | None:
@@ -163,9 +172,10 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
         repeated = 0
         same: int | None = None
         for at, (others, alike) in enumerate(shown[compared:], compared):
-            shared = (words & others).bit_count() / max(words.bit_count(), others.bit_count(), 1)
-            repeated += shared >= alike
-            if shared >= _SAME and _is_of_one_conversation(document, chosen[at]):
+            count, common = max(words.bit_count(), others.bit_count(), 1), (words & others).bit_count()
+            repeated += common / count >= alike
+            is_same = common / count >= _SAME or (document.is_result and count - common == 1 and count >= _FEWEST_WORDS)
+            if is_same and _is_of_one_conversation(document, chosen[at]):
                 same = at
         if same is not None:
             kept = chosen[same]
@@ -209,7 +219,11 @@ class _WordBits(dict[str, int]):
 
 
 def _compared(document: RankedDocument) -> str:
-    """What of a document is compared with others: around its first match."""
+    """What of a document is compared with others: around its first match, and of a result without its numbers.
+
+    Each run of a command prints other times, counts and line numbers; in what people and models say numbers matter.
+    """
     first = min((matches[0].start for matches in document.result.found.values()), default=0)
     start = max(0, first - _COMPARED_CHARS // 2)
-    return document.doc.text[start : start + _COMPARED_CHARS]
+    text = document.doc.text[start : start + _COMPARED_CHARS]
+    return _number.sub("0", text) if document.is_result else text
