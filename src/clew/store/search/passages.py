@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from operator import or_
 
 from clew.store.search.base import SearchDocument
-from clew.store.search.query import QueryTerm, Speaker
+from clew.store.search.query import QueryTerm, Role
 from clew.store.search.ranking import TextScore
 
 _AFTER_QUESTION = 0.75
@@ -89,7 +89,7 @@ class RankedDocument:
         return self.turn if self.doc.stop <= _TALK_CHARS else None
 
 
-def places_beside(ranked: Sequence[RankedDocument], told_by: Speaker | None = None) -> list[Place]:
+def places_beside(ranked: Sequence[RankedDocument], told_by: Role | None = None) -> list[Place]:
     """The neighbours of the best turns that were not read yet."""
     known = {it.turn for it in ranked}
     places = [it.turn if told_by else it.place for it in ranked]
@@ -98,13 +98,13 @@ def places_beside(ranked: Sequence[RankedDocument], told_by: Speaker | None = No
     return [place for place in dict.fromkeys(beside) if place not in known]
 
 
-def with_neighbours(documents: Sequence[RankedDocument], told_by: Speaker | None = None) -> list[RankedDocument]:
+def with_neighbours(documents: Sequence[RankedDocument], told_by: Role | None = None) -> list[RankedDocument]:
     """The documents with the scores of their neighbours added, the best first; turns of who told it count for more."""
     at = {turn: it for it in documents if (turn := it.turn) is not None}
     ranked = []
     for it in documents:
         score = it.result.score + _from_neighbours(it, at, told_by)
-        is_told = told_by is not None and it.turn is not None and told_by.wrote(it.doc.origin.role, it.doc.text)
+        is_told = told_by is not None and it.turn is not None and it.doc.origin.role == told_by
         score = score * _TOLD if is_told else score
         ranked.append(it if score == it.score else replace(it, score=score))
     return sorted(
@@ -112,7 +112,7 @@ def with_neighbours(documents: Sequence[RankedDocument], told_by: Speaker | None
     )
 
 
-def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument], told_by: Speaker | None) -> float:
+def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument], told_by: Role | None) -> float:
     place = document.place
     if place is None:
         return 0.0
@@ -121,7 +121,7 @@ def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument
     score = 0.0
     if before is not None and before.place:
         score += before.result.score * (_AFTER_QUESTION if "?" in before.doc.text[-200:] else _AFTER)
-    if after is not None and told_by == Speaker("user") and document.doc.origin.role == "user":
+    if after is not None and told_by == document.doc.origin.role == "user":
         score += after.result.score * _BEFORE_REPLY
     elif after is not None and after.place:
         score += after.result.score * _BEFORE
