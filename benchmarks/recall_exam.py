@@ -8,9 +8,9 @@ of an answer counts whole from 85% of its key strings on and half from 60%, name
 plain words. "In five" are the questions of which one of the first five hits is a message of the answer; a call and its
 result are one hit. The questions name things that only the whole session says; no page shows all of them.
 
-The same is asked behind a fold of 10,000 tokens, where messages in view are no hits. "Folded" are the questions of whose
-answer a message is folded, "folded in five" the share of them with a message of the answer among the first five hits, and
-"five or view" the share of all questions with such a hit or a message of the answer in view.
+The same is asked behind a fold of 10,000 tokens, where messages in view are no hits. "Folded" are the questions of
+whose answer a message is folded, "folded in five" the share of them with a message of the answer among the first five
+hits, and "five or view" the share of all questions with such a hit or a message of the answer in view.
 """
 
 from __future__ import annotations
