@@ -69,7 +69,7 @@ async def _stored(path: Path, name: str, messages: Sequence[Any]) -> None:
         await store.append(name, messages)
 
 
-def ask(out: Path, question: str = "", verb: str = "", words: Sequence[str] = ()) -> int:
+def ask(out: Path, question: str = "", verb: str = "", *words: str) -> int:
     session = _sessions_by_question(out).get(question)
     if session is None or verb not in ("search", "open"):
         raise SystemExit("give the id of a question, search or open, and what to look for")
@@ -104,7 +104,7 @@ def main() -> int:
     parser.add_argument("command", nargs=argparse.REMAINDER, help="of ask: U1 search WORDS, or U1 open m12")
     options = parser.parse_args()
     if options.action == "ask":
-        return ask(options.out, *options.command[:2], words=options.command[2:])
+        return ask(options.out, *options.command)
     if options.action == "prepare":
         return prepare(options.out, options.exam)
     names, rows = list(_sessions_by_question(options.out).values()), []

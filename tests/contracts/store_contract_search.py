@@ -443,16 +443,3 @@ class QuestionContract:
             await store.append("s", [*_SMALL_TALK, *asked, assistant(reply.replace("March", "May"))])
             hits = await found(store, "When should I prune my quince?")
             assert len(hits) == len(set(hits)) and len(_SMALL_TALK) in hits
-
-    async def test_what_one_of_two_told_is_found_by_their_name_which_the_other_one_says(self, store_url: str) -> None:
-        async with open_store(store_url) as store:
-            await store.start_session(NewSession(id="s"))
-            thanks = [user(f"Thanks for the garden tip, Ottilie! That is the {number}th today.") for number in range(6)]
-            told = assistant("I put leeks and a quince in the garden.")
-            await store.append(
-                "s", [*_SMALL_TALK, *thanks, told, user("How lovely, Ottilie, your garden must be nice!")]
-            )
-            assert (await found(store, "What did Ottilie put in the garden?"))[0] == len(_SMALL_TALK) + 6
-            named = [user(f"Bo: you should paint the boat, Ottilie, paint it {number} times.") for number in range(12)]
-            await store.append("s", [*named, user("Ottilie: I did paint the boat green last week, all of it, twice.")])
-            assert "green" in (await store.search("How did Ottilie paint the boat?")).hits[0].snippet.text
