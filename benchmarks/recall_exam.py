@@ -7,6 +7,10 @@ FOLDER has `questions.json` (by session: question, must_have parts of the answer
 of an answer counts whole from 85% of its key strings on and half from 60%, names and values three times as much as
 plain words. "In five" are the questions of which one of the first five hits is a message of the answer; a call and its
 result are one hit. The questions name things that only the whole session says; no page shows all of them.
+
+The same is asked behind a fold of 10,000 tokens, where messages in view are no hits. "Folded" are the questions of
+whose answer a message is folded, "folded in five" the share of them with a message of the answer among the first five
+hits, and "five or view" the share of all questions with such a hit or a message of the answer in view.
 """
 
 from __future__ import annotations
@@ -24,14 +28,18 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import clew
 from _sessions import SHARED
 from _table import report
+from clew.engines import Fate
 from clew.store import NewSession, SearchScope, Store, installed_embedder, open_store
 from clew.tokens import counter_for
 from clew.turn import found_label, found_texts, search_history
 
-COLUMNS = ("session", "questions", "visible %", "whole %", "in five %", "tokens", "ms")
+SHARES = ("visible", "whole", "in five", "five or view")
+COLUMNS = ("session", "questions", *(f"{share} %" for share in SHARES), "folded", "folded in five %", "tokens", "ms")
 FIRST = 5
+FOLDED_TO = 10_000
 WHOLE, HALF = 0.85, 0.6
 _word = re.compile(r"[\w./:@#%+~$-]+")
 _exact = re.compile(r"[\d_/.@#:]")
@@ -65,21 +73,28 @@ def main() -> None:
 async def asked_of(
     name: str, messages: list[Any], questions: list[dict[str, Any]], *, with_vectors: bool = False
 ) -> list[dict[str, Any]]:
+    fates = clew.compress(messages, target_tokens=FOLDED_TO).fates
+    view = {number for number, fate in enumerate(fates) if fate is Fate.KEPT}
     with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
         embedder = installed_embedder(wanted=with_vectors)
         async with open_store(Path(folder) / "store.db", embedder=embedder) as store:
             await store.start_session(NewSession(id="s"))
             await store.append("s", messages)
             await store.index_waiting()
-            return [{"session": name, **await _asked(store, question)} for question in questions]
+            return [{"session": name, **await _asked(store, question, view)} for question in questions]
 
 
-async def _asked(store: Store, question: dict[str, Any]) -> dict[str, Any]:
+async def _asked(store: Store, question: dict[str, Any], view: set[int]) -> dict[str, Any]:
+    scope = SearchScope(conversation_of="s")
     started = time.process_time()
-    page = await search_history(store, question["question"], SearchScope(conversation_of="s"))
+    page = await search_history(store, question["question"], scope)
     spent = time.process_time() - started
+    behind = await search_history(store, question["question"], scope, is_seen=lambda hit: hit.seq in view)
     shown = "\n".join("\n".join((found_label(it), *(text for _, text in found_texts(it)))) for it in page.hits)
     where = set(_numbers(question["where"]))
+    in_five, folded_in_five = (
+        any(where.intersection(it.numbers) for it in found.hits[:FIRST]) for found in (page, behind)
+    )
     marks = [_mark(_share(part, _folded(shown))) for part in question["must_have"]]
     return {
         "id": question["id"],
@@ -87,14 +102,18 @@ async def _asked(store: Store, question: dict[str, Any]) -> dict[str, Any]:
         "found": [it.numbers for it in page.hits[:FIRST]],
         "visible": mean(marks),
         "whole": all(mark == 1.0 for mark in marks),
-        "in five": any(where.intersection(it.numbers) for it in page.hits[:FIRST]),
+        "in five": in_five,
+        "five or view": folded_in_five or bool(where & view),
+        "folded in five": folded_in_five if where - view else None,
         "tokens": counter_for(None).text(shown),
         "ms": spent * 1_000,
     }
 
 
 def _summed(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    shares = {f"{key} %": 100.0 * mean(row[key] for row in rows) for key in ("visible", "whole", "in five")}
+    shares = {f"{key} %": 100.0 * mean(row[key] for row in rows) for key in SHARES}
+    folded = [row["folded in five"] for row in rows if row["folded in five"] is not None]
+    shares |= {"folded": len(folded), "folded in five %": 100.0 * mean(folded) if folded else None}
     costs = {key: mean(row[key] for row in rows) for key in ("tokens", "ms")}
     return {"session": name, "questions": len(rows), **shares, **costs}
 

@@ -1,6 +1,6 @@
 """What search costs and what it finds: CPU by length, planted facts through `lcm_grep`, and long talks.
 
-    python benchmarks/search.py [--only speed|facts|talks] [--lengths 1000 20000 200000] [--talks held_out]
+    python benchmarks/search.py [--only speed|facts|talks] [--lengths 1000 20000 200000] [--talks held_out] [--vectors]
 
 Speed: made-up messages of about 155 tokens, each query in milliseconds of CPU of the whole process, the median of
 several runs. Facts: 50 facts among 2,000 messages, folded by the lossless engine, each asked for by its key term, by a
@@ -27,7 +27,7 @@ from _talks import TEMPLATES, Talk, read_topics, talk_of_two, talk_with_assistan
 from clew.config import LosslessSettings, Settings
 from clew.engines import LosslessEngine
 from clew.messages import Message
-from clew.store import NewMessage, NewSession, SearchScope, Store, open_store
+from clew.store import NewMessage, NewSession, SearchScope, Store, installed_embedder, open_store
 from clew.testing import ScriptedProvider, assistant, user
 from clew.testing.runtime import SESSION, flow_with
 from clew.turn import receive
@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--lengths", type=int, nargs="+", default=list(LENGTHS))
     parser.add_argument("--talks", choices=("develop", "held_out"), nargs="+", default=["develop", "held_out"])
+    parser.add_argument("--vectors", action="store_true", help="talks with the extra vectors beside the words")
     parser.add_argument("--losses", action="store_true", help="print each fact that was not found")
     options = parser.parse_args()
     for part in PARTS if options.only is None else (options.only,):
@@ -73,7 +74,7 @@ def main() -> None:
             rows = asyncio.run(planted_facts(losses=options.losses))
             report("search_facts", rows, ("asked by", "facts", "visible", "first hit", "hermes-lcm 0.21"))
         else:
-            rows = [row for name in options.talks for row in _talks(name)]
+            rows = [row for name in options.talks for row in _talks(name, with_vectors=options.vectors)]
             report("search_talks", rows, (*TALK_COLUMNS, *(f"{kind} %" for kind in KINDS)))
 
 
@@ -184,7 +185,7 @@ def _lines_of(name: str) -> list[str]:
 # -- talks -------------------------------------------------------------------------------------------------------------
 
 
-def _talks(name: str) -> Iterator[dict[str, Any]]:
+def _talks(name: str, *, with_vectors: bool) -> Iterator[dict[str, Any]]:
     topics = read_topics(name)
     for label, talks in (
         ("two people", [talk_of_two(topics, 600, seed) for seed in range(3)]),
@@ -193,16 +194,17 @@ def _talks(name: str) -> Iterator[dict[str, Any]]:
         ("with an assistant", [talk_with_assistant(topics, 600, seed) for seed in range(3)]),
         ("with an assistant, long", [talk_with_assistant(topics, 4_000, seed) for seed in range(2)]),
     ):
-        yield {"templates": name, "talk": label, **asyncio.run(found_in(talks))}
+        yield {"templates": name, "talk": label, **asyncio.run(found_in(talks, with_vectors=with_vectors))}
 
 
-async def found_in(talks: Sequence[Talk]) -> dict[str, Any]:
+async def found_in(talks: Sequence[Talk], *, with_vectors: bool = False) -> dict[str, Any]:
     right: dict[str, list[bool]] = {}
     recall: list[float] = []
     spent = 0.0
     for talk in talks:
         with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
-            async with open_store(Path(folder) / "store.db") as store:
+            embedder = installed_embedder(wanted=with_vectors)
+            async with open_store(Path(folder) / "store.db", embedder=embedder) as store:
                 await store.start_session(NewSession(id="t"))
                 messages: list[Message] = [
                     user(turn.text) if turn.role == "user" else assistant(turn.text) for turn in talk.turns
@@ -210,6 +212,7 @@ async def found_in(talks: Sequence[Talk]) -> dict[str, Any]:
                 rows = [NewMessage(message, at=turn.at) for message, turn in zip(messages, talk.turns, strict=True)]
                 await store.append("t", rows)
                 await store.index_waiting()
+                await store.embed_waiting()
                 for question in talk.questions:
                     started = time.process_time()
                     answer = await store.search(question.text, SearchScope(conversation_of="t"), limit=FIRST_PAGE)

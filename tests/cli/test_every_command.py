@@ -12,6 +12,7 @@ import pytest
 
 from clew.cli import main
 from clew.cli.entry import COMMANDS
+from clew.install import has_extra
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
@@ -44,6 +45,7 @@ BARE = [
     Attempt("export", 2, "SESSION is missing; `clew export --help`"),
     Attempt("search", 2, "QUERY is missing; `clew search --help`"),
     Attempt("open", 2, "SESSION is missing; `clew open --help`"),
+    Attempt("vectors", *((0, "store.vectors = true") if has_extra("vectors") else (2, "is not installed"))),
     Attempt("usage", 0, "all sessions"),
     Attempt("insights", 0, "insights since"),
     Attempt("doctor", 0, "All is well."),
@@ -91,6 +93,7 @@ WRONG = [
     Attempt("search clock --role usr", 2, "did you mean user? It takes"),
     Attempt("search clock --session nothing", 1, "no session 'nothing'"),
     Attempt("open clock-1 m99", 2, "there is no message m99"),
+    Attempt("vectors --of", 2, "did you mean --off?"),
     Attempt("usage nothing", 1, "no session 'nothing'"),
     Attempt("usage --since whenever", 2, "'whenever' is no moment"),
     Attempt("usage --by modl", 2, "did you mean model?"),
@@ -126,7 +129,7 @@ FOR_PROGRAMS = [
     "config set compression.threshold 0.6", "sessions rename clock-1 Clock", "sessions branch clock-1",
     "sessions undo clock-1", "sessions delete s_4f1c0d --yes", "version", "compress examples/session.json",
     "context examples/session.json", "import examples/session.json --dry-run", "models use gpt-5", "keys",
-    "keys create ann", "serve --show all", "mcp --show all", "audit examples/session.json",
+    "keys create ann", "serve --show all", "mcp --show all", "audit examples/session.json", "vectors --off",
 ]
 FOR_PEOPLE = [
     "sessions", "sessions show clock-2", "sessions tree", "sessions undo clock-2", "search clock", "models", "config",

@@ -46,6 +46,7 @@ WHOLE = {
     "plugins show": "plugins show compressor",
     "config show": "config show compression",
     "keys list": "keys list",
+    "vectors off": "vectors --off",
 }
 """Commands over the conversations of `conftest`: every value is compared."""
 SHAPES = {

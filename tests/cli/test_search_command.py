@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from clew.cli.console import Console
 from clew.cli.search import SearchPage, print_results
 from clew.cli.text import display_width
+from clew.install import has_extra
 from clew.store import NewSession, SearchHit, Snippet, Store
 from clew.testing import user
 from clew.turn import FoundMessage, FoundPage
@@ -135,6 +137,19 @@ def test_an_address_is_not_broken(empty_home: Kept) -> None:
     out = empty_home.run("search", "needle_in_hay", "--session", "l", COLUMNS="60")[1]
     assert address in out
     assert "2026" not in out.partition("Long")[2], "one session was searched: its hits do not name it and its time"
+
+
+def test_one_command_makes_vectors_and_sets_them_in_use_where_the_extra_is_installed(kept: Kept) -> None:
+    code, out, err = kept.run("vectors", "--json")
+    if not has_extra("vectors"):
+        assert (code, err) == (2, "") and "pip install" in json.loads(out)["error"]["remedy"]
+        assert kept.json("config", "show", "store.vectors")["settings"]["store.vectors"]["value"] is False
+        return
+    assert json.loads(out)["vectors"] is True and json.loads(out)["made"] > 0
+    assert kept.json("vectors")["made"] == 0, "each turn once"
+    assert "vectors" in {it["name"] for it in kept.json("doctor")["checks"]}
+    assert kept.json("vectors", "--off")["vectors"] is False
+    assert "vectors" not in {it["name"] for it in kept.json("doctor")["checks"]}
 
 
 @given(

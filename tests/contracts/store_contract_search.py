@@ -371,6 +371,22 @@ class QuestionContract:
             (listed,) = [hit for hit in hits if hit.role == "tool"]
             assert {listed.seq, *listed.copies} == {0, 1, 2, 3}
 
+    async def test_results_that_differ_in_numbers_or_in_a_word_are_one_hit(self, store_url: str) -> None:
+        run = "walrus part {0} was built in 1.{0} s, and then {1} tests of the shore passed as they did before"
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            runs = [run.format(*them) for them in ((3, 17), (94, 105), (12, "all"))]
+            other = "walrus part 3 was not built, because the compiler found no header; no test of the shore was run"
+            await store.append("s", [tool(str(n), text) for n, text in enumerate((*runs, other))])
+            hits = (await store.search("walrus shore")).hits
+            assert sorted(sorted((hit.seq or 0, *hit.copies)) for hit in hits) == [[0, 1, 2], [3]]
+
+    async def test_turns_that_differ_in_a_number_are_two_hits(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user(f"From now on the walrus gets {n} buckets of fish a day") for n in (48, 12)])
+            assert not any(hit.copies for hit in (await store.search("walrus fish")).hits)
+
     async def test_words_of_the_projects_own_path_do_not_count(self, store_url: str) -> None:
         said = "We talked at length about many other things. " * 60 + "Then it was agreed: walrus, at most 48 to carry."
         async with open_store(store_url) as store:
@@ -427,16 +443,3 @@ class QuestionContract:
             await store.append("s", [*_SMALL_TALK, *asked, assistant(reply.replace("March", "May"))])
             hits = await found(store, "When should I prune my quince?")
             assert len(hits) == len(set(hits)) and len(_SMALL_TALK) in hits
-
-    async def test_what_one_of_two_told_is_found_by_their_name_which_the_other_one_says(self, store_url: str) -> None:
-        async with open_store(store_url) as store:
-            await store.start_session(NewSession(id="s"))
-            thanks = [user(f"Thanks for the garden tip, Ottilie! That is the {number}th today.") for number in range(6)]
-            told = assistant("I put leeks and a quince in the garden.")
-            await store.append(
-                "s", [*_SMALL_TALK, *thanks, told, user("How lovely, Ottilie, your garden must be nice!")]
-            )
-            assert (await found(store, "What did Ottilie put in the garden?"))[0] == len(_SMALL_TALK) + 6
-            named = [user(f"Bo: you should paint the boat, Ottilie, paint it {number} times.") for number in range(12)]
-            await store.append("s", [*named, user("Ottilie: I did paint the boat green last week, all of it, twice.")])
-            assert "green" in (await store.search("How did Ottilie paint the boat?")).hits[0].snippet.text

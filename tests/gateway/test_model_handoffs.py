@@ -202,7 +202,9 @@ async def test_it_is_asked_behind_the_bytes_of_the_last_request_and_read_from_th
             {"toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}},
         ),
         ("messages", {"tool_choice": {"type": "any"}}, None),
+        ("chat", {"function_call": {"name": "shell"}}, {"function_call": "auto"}),
         ("chat", {"response_format": {"type": "json_object"}}, None),
+        ("chat", {"guided_regex": "[0-9]+"}, None),
     ],
 )
 async def test_a_request_that_forces_a_call_does_not_force_the_handoff(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,18 @@ class Session:
             results = json.loads(json.dumps(results).replace("a line of", f"the vault code is {FACT}; a line of", 1))
         self.items += [*said, *(results or [user(self.wire, f"Go on with {len(self.items)}.")])]
         return reply
+
+    @asynccontextmanager
+    async def stream(self) -> AsyncIterator[aiohttp.StreamReader]:
+        """The bytes of a streamed reply, which stays out of the history."""
+        path, client = self.client.path, self.client
+        body = {"model": self.model, **client.beside, client.field: self.items, "stream": True}
+        if self.wire == "gemini":
+            del body["model"], body["stream"]
+            path = path.replace(":generateContent", ":streamGenerateContent?alt=sse")
+        async with aiohttp.ClientSession() as http, http.post(self.flow.root + path, json=body) as response:
+            assert response.status == 200
+            yield response.content
 
     async def until_offered(self) -> dict[str, Any]:
         """Work until the conversation was folded and its model could recall; the reply to that request."""
@@ -219,7 +233,18 @@ NOT_OFFERED: dict[str, tuple[str, dict[str, Any]]] = {
     "no call": ("chat", {"tool_choice": "none"}),
     "any call": ("chat", {"tool_choice": "required"}),
     "one call": ("chat", {"tool_choice": {"type": "function", "function": {"name": "shell"}}}),
+    "no legacy call": ("chat", {"function_call": "none"}),
+    "one legacy call": ("chat", {"function_call": {"name": "shell"}}),
+    "legacy functions": ("chat", {"functions": [{"name": "shell", "parameters": {"type": "object"}}]}),
     "json": ("chat", {"response_format": {"type": "json_object"}}),
+    "a grammar": ("chat", {"response_format": {"type": "grammar", "grammar": "root ::= [0-9]+"}}),
+    "a tag": ("chat", {"response_format": {"type": "structural_tag", "structures": []}}),
+    "guided json": ("chat", {"guided_json": {"type": "object"}}),
+    "guided choice": ("chat", {"guided_choice": ["yes", "no"]}),
+    "structured outputs": ("chat", {"structured_outputs": {"regex": "[0-9]+"}}),
+    "a grammar of its own": ("chat", {"grammar": "root ::= [0-9]+"}),
+    "a schema of its own": ("chat", {"json_schema": {"type": "object"}}),
+    "a regex": ("chat", {"regex": "[0-9]+"}),
     "choices": ("chat", {"n": 2}),
     "no tools": ("chat", {"tools": []}),
     "own tools": ("chat", {"tools": [{"type": "function", "function": {"name": "mcp__clew__clew_search"}}]}),
@@ -232,8 +257,18 @@ NOT_OFFERED: dict[str, tuple[str, dict[str, Any]]] = {
         {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "shell"}]}},
     ),
     "json of responses": ("responses", {"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}}),
+    "a grammar of responses": ("responses", {"text": {"format": {"type": "grammar", "syntax": "lark"}}}),
+    "guided json of responses": ("responses", {"guided_json": {"type": "object"}}),
+    "an older format of messages": ("messages", {"output_format": {"type": "json_schema", "schema": {}}}),
+    "guided json of messages": ("messages", {"guided_json": {"type": "object"}}),
     "no call of gemini": ("gemini", {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}}),
     "json of gemini": ("gemini", {"generationConfig": {"responseMimeType": "application/json"}}),
+    "one of some words of gemini": ("gemini", {"generationConfig": {"responseMimeType": "text/x.enum"}}),
+    "a schema of gemini": ("gemini", {"generationConfig": {"responseJsonSchema": {"type": "object"}}}),
+    "a call of gemini in its other spelling": (
+        "gemini",
+        {"tool_config": {"function_calling_config": {"mode": "NONE"}}},
+    ),
     "other tools of gemini": ("gemini", {"tools": [{"googleSearch": {}}]}),
 }
 
@@ -246,6 +281,25 @@ async def test_it_is_not_offered_where_the_client_would_notice(tmp_path: Path, c
         await session.until_offered()
         await session.ask(**beside)
         assert not is_offered(flow.upstream.calls[-1])
+
+
+OFFERED: dict[str, tuple[str, dict[str, Any]]] = {
+    "text": ("chat", {"response_format": {"type": "text"}, "tool_choice": "auto", "function_call": "auto"}),
+    "null": ("chat", {"response_format": None, "guided_json": None, "grammar": None, "functions": None}),
+    "text of responses": ("responses", {"text": {"format": {"type": "text"}, "verbosity": "low"}}),
+    "text of messages": ("messages", {"output_config": {"effort": "high"}, "tool_choice": {"type": "auto"}}),
+    "text of gemini": ("gemini", {"generationConfig": {"responseMimeType": "text/plain", "temperature": 0.1}}),
+}
+
+
+@pytest.mark.parametrize("case", OFFERED)
+async def test_it_is_offered_where_the_reply_is_free(tmp_path: Path, case: str) -> None:
+    wire, beside = OFFERED[case]
+    async with gateway_with(Upstream(answers=RecallingModel()), tmp_path) as flow:
+        session = Session(flow, wire)
+        await session.until_offered()
+        await session.ask(**beside)
+        assert is_offered(flow.upstream.calls[-1])
 
 
 async def test_an_upstream_that_refuses_the_tools_is_asked_without_them(tmp_path: Path) -> None:
@@ -378,9 +432,24 @@ async def anthropic_once(session: Session) -> str:
         return str(made.model_dump_json())
 
 
-ONCE = {"chat": openai_once, "responses": responses_once, "messages": anthropic_once}
+async def google_once(session: Session) -> str:
+    genai: Any = pytest.importorskip("google.genai")
+    types = genai.types
+    beside: Any = session.client.beside
+    config = types.GenerateContentConfig(tools=[types.Tool.model_validate(it) for it in beside["tools"]])
+    client = genai.Client(api_key="fake-key-of-a-test", http_options=types.HttpOptions(base_url=session.flow.root)).aio
+    history = [types.Content.model_validate(it) for it in session.items]
+    made = await client.models.generate_content(model=GATEWAY_MODEL, contents=history, config=config)
+    await client.aclose()
+    assert made.usage_metadata.candidates_token_count + (made.usage_metadata.thoughts_token_count or 0) == 2 * 9
+    return str(made.model_dump_json())
 
 
+ONCE = {"chat": openai_once, "responses": responses_once, "messages": anthropic_once, "gemini": google_once}
+
+
+# The SDK of Google makes a class of its own out of a session.
+@pytest.mark.filterwarnings("ignore:Inheritance class .* from ClientSession:DeprecationWarning")
 @pytest.mark.parametrize("wire", ONCE)
 async def test_an_sdk_that_does_not_stream_gets_one_whole_reply(tmp_path: Path, wire: str) -> None:
     script = (UpstreamAnswer("ready"), searches(1, text="let me look"), UpstreamAnswer(f"it is {FACT}", number=2))
@@ -390,3 +459,20 @@ async def test_an_sdk_that_does_not_stream_gets_one_whole_reply(tmp_path: Path, 
         told = await ONCE[wire](session)
         assert FACT in told and "let me look" in told and "clew_" not in told
         assert is_offered(flow.upstream.calls[-1])
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_stream_is_kept_alive_while_the_reply_behind_a_recall_is_waited_for(tmp_path: Path, wire: str) -> None:
+    never = StreamedAnswer(UpstreamAnswer("never written", number=2), stall_after=0)
+    script = (UpstreamAnswer("ready"), searches(1, text="let me look"), never)
+    ping = b"event: ping" if wire == "messages" else b": keep-alive"
+    async with gateway_with(Upstream(answers=RecallingModel(*script)), tmp_path, ping_seconds=0.02) as flow:
+        session = Session(flow, wire)
+        await session.until_offered()
+        before, pings = len(flow.upstream.calls), 0
+        async with session.stream() as content, asyncio.timeout(30):
+            while pings < 3:
+                more = await content.readany()
+                assert more and b"clew_" not in more
+                pings += more.count(ping) if len(flow.upstream.calls) == before + 2 else 0
+        assert FACT in json.dumps(session.sent()), "it was recalled"

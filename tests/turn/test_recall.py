@@ -57,6 +57,77 @@ async def test_a_call_that_was_found_shows_what_it_gave(store: Store) -> None:
     assert (found.hit.seq, found.preview) == (0, "limit = 48")
 
 
+STEPS = [f"step {number}: did something about module {number}." for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the heron nests at 8443\n",
+        "\n\n  the heron nests at 8443",
+        "\n".join([*STEPS, "", "heron 7", "", *STEPS[:6]]),
+        "\n".join(["heron 7 " + "x" * 330, *STEPS, "and the heron 8"]),
+    ],
+)
+async def test_a_short_message_is_shown_whole_and_not_marked_as_cut(store: Store, text: str) -> None:
+    await store.append("s", [user("Look."), assistant(text)])
+    (found,) = await hits(store, "heron nests")
+    assert [shown.strip() for _, shown in found_texts(found)] == [text.strip()]
+
+
+@given(before=st.integers(5_000, 6_400), words=st.integers(1, 40), line=st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_an_excerpt_of_a_long_message_begins_and_ends_with_a_whole_word(before: int, words: int, line: int) -> None:
+    async def check() -> None:
+        filler = "".join(f"lorem{number}{' ' if number % line else chr(10)}" for number in range(1_500))
+        text = f"{filler[:before]} {'heron ' * words}{filler}"
+        async with open_store(":memory:") as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("Look."), assistant(text)])
+            found = await hits(store, "heron")
+        for excerpt in (it for hit in found for it in hit.hit.excerpts):
+            start, stop = excerpt.start, excerpt.start + len(excerpt.text)
+            assert text[start:stop] == excerpt.text
+            assert start == 0 or text[start - 1].isspace()
+            assert stop == len(text) or text[stop].isspace()
+
+    asyncio.run(check())
+
+
+async def test_the_end_of_a_longer_word_at_the_start_of_a_part_is_not_shown_as_a_word(store: Store) -> None:
+    filler = "ab " * 2_000
+    # The second part of a text that long begins 200 characters before the end of the first.
+    text = f"{filler[:5_796]} zzheron   {filler[:5_000]}"
+    await store.append("s", [user("Look."), assistant(text)])
+    for found in await hits(store, "heron"):
+        assert not any(it.text.startswith("heron") for it in found.hit.excerpts)
+
+
+NEARLY_EQUAL = st.builds(
+    lambda base, changes, number: [changes.get(at, f"{word}{number}") for at, word in enumerate(base)],
+    base=st.sampled_from([[f"{stem}{at}x" for at in range(14)] for stem in ("alder", "birch", "cedar")]),
+    changes=st.dictionaries(st.integers(0, 13), st.sampled_from(["oak", "elm", "yew", "ash"]), max_size=3),
+    number=st.integers(0, 3),
+)
+
+
+@given(results=st.lists(NEARLY_EQUAL, min_size=1, max_size=20))
+@settings(max_examples=60, deadline=None)
+def test_every_result_is_a_hit_or_is_listed_beside_one_that_differs_in_a_word_at_most(results: list[list[str]]) -> None:
+    async def check() -> None:
+        async with open_store(":memory:") as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [tool(str(at), " ".join(["heron", *words])) for at, words in enumerate(results)])
+            page = await search_history(store, "heron", SearchScope(conversation_of="s"), limit=40)
+        assert sorted(number for found in page.hits for number in found.numbers) == list(range(len(results)))
+        texts = [[re.sub(r"\d+", "", word) for word in words] for words in results]
+        for found in page.hits:
+            for number in found.hit.copies:
+                assert len(set(texts[number]) ^ set(texts[found.hit.seq or 0])) <= 2
+
+    asyncio.run(check())
+
+
 async def test_ids_that_are_used_again_pair_with_the_newest_call(store: Store) -> None:
     for number in range(3):
         calls = [call("a", {"n": number}, "x"), call("b", {"n": number}, "x")]

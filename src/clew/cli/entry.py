@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "sessions": ("sessions", "list, show, rename, undo and delete stored sessions"),
     "search": ("search", "search all stored messages"),
     "open": ("search", "read messages by their numbers, word for word"),
+    "vectors": ("search", "let questions find what they mean, beside their words"),
     "usage": ("usage", "tokens and cost of every call"),
     "insights": ("usage", "tokens and cost over time, as tables and charts"),
     "dashboard": ("dashboard", "show sessions and cost in a browser, live"),

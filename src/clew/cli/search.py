@@ -1,10 +1,14 @@
-"""`clew search QUERY` and `clew open SESSION m12`: words in all that was ever said, and messages word for word."""
+"""`clew search QUERY` and `clew open SESSION m12`: words in all that was ever said, and messages word for word.
+
+`clew vectors` makes questions find what they mean, too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +28,7 @@ from clew.cli.options import (
 from clew.cli.pages import MARGIN, describe_period, format_time, json_fields, plural
 from clew.cli.store_access import all_session_ids, configured_store, find_session, run_with_store, short_ids
 from clew.cli.text import clip, display_width, fitting_chars, printable, wrap
+from clew.config import config_path, read_config, set_in_file, setting_named
 from clew.errors import InvalidArgument
 from clew.store import SearchHit, SearchScope, Snippet
 from clew.turn import (
@@ -76,6 +81,19 @@ examples:
   clew open 4f1c m121 --chars 20000
   clew open 4f1c m120-m130 --json
 """
+VECTORS_HELP = """\
+Sets store.vectors and makes the vectors of all stored turns; those of new turns are made in
+the background. A question is then also compared with what turns mean: "Which car does she
+own?" finds "my sedan". Ctrl-C keeps what is made, and the rest is made later.
+
+It helps with questions about long talks with an assistant. It does not help with sessions of
+coding agents and with short turns between people: there search without vectors is better.
+
+examples:
+  clew vectors
+  clew vectors --off
+"""
+_EMBEDDED_AT_ONCE = 64
 LINES_ON_SCREEN = 6
 """Of one hit; a program that reads it gets all of them."""
 
@@ -136,6 +154,41 @@ def open_command(
 
     page = run_with_store(configured_store(flags, console), read, named=f"session {session!r}")
     return console.show(opened_json(page), as_json, lambda: print_opened(page, console))
+
+
+@command(VECTORS_HELP)
+@click.option("--off", is_flag=True, help="search by words alone; the vectors stay")
+@store_options
+def vectors_command(console: Console, off: bool, as_json: bool, flags: Sequence[str]) -> int:
+    from clew.install import has_extra, install_command
+
+    if not off and not has_extra("vectors"):
+        raise InvalidArgument("the extra `vectors` is not installed", remedy=install_command("vectors"))
+    setting = setting_named("store.vectors", "vectors")
+    console.notes(set_in_file(config_path(console.environ), setting, not off))
+    loaded = read_config(console.environ, flags)
+    location = replace(configured_store(flags, console), with_vectors=not off)
+    made = 0
+    if location.exists and not off:
+        made = run_with_store(location, partial(_make_vectors, console), named="the database")
+    is_on = bool(loaded.value_of(setting.key))
+    if is_on is off:
+        console.note(f"{loaded.origin_of(setting.key)} overrules {loaded.path}")
+    fields = {"vectors": is_on, "config": str(loaded.path), "store": location.label, "made": made}
+    state = f"{setting.key} = {setting.shown(is_on)}  ({loaded.path})"
+    done = "" if off else f"\nvectors of {plural(made, 'turn')} made; a running program uses them after a restart"
+    return console.show(fields, as_json, lambda: console.print(state + done))
+
+
+async def _make_vectors(console: Console, store: Store) -> int:
+    """Make the vectors that are missing; of how many turns they were made."""
+    await store.index_waiting()
+    waiting, made = await store.vectors_waiting(), 0
+    while more := await store.embed_waiting(_EMBEDDED_AT_ONCE):
+        made += more
+        console.progress(f"making vectors: {made:,} of {waiting:,} turns")
+    console.clear_progress()
+    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -48,6 +48,9 @@ class RequestBody:
 
     def __contains__(self, name: str) -> bool:
         return name in self._fields
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
 
     def field(self, name: str) -> bytes:
         """A field as received; empty where there is none."""

@@ -809,7 +809,8 @@ class Exchanges:
         if not holds and not waits:
             await response.begin(reply.status, headers)
         try:
-            async for chunk in reply.content.iter_any():
+            is_later = recall is not None and recall.rounds > 0
+            async for chunk in response.chunks_of(reply.content) if is_later else reply.content.iter_any():
                 if recall is None:
                     chunk = end.feed(chunk)
                 else:

@@ -106,8 +106,8 @@ def tool_tokens(dialect: DialectName, count: Any) -> int:
 def may_offer(request: WireRequest, query: Mapping[str, str]) -> bool:
     """Whether the model of a request can be given more tools, and its reply be changed, without the client noticing.
 
-    Not where the client has no tools, forces or forbids a call, asks for JSON or several choices, or has Clew's own
-    tools over MCP.
+    Not where the client has no tools, forces or forbids a call, gives the reply a schema or a grammar, asks for several
+    choices, or has Clew's own tools over MCP.
     """
     body, wire = request.body, request.wire
     tools = body.field("tools").strip()
@@ -125,7 +125,8 @@ def _has_own_tools(tools: bytes) -> bool:
 
 
 def _chat_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
-    return body.value("tool_choice") in (None, "auto") and body.value("n") in (None, 1)
+    is_free = all(body.value(name) in (None, "auto") for name in ("tool_choice", "function_call"))
+    return is_free and body.value("functions") is None and body.value("n") in (None, 1)
 
 
 def _responses_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
@@ -138,7 +139,12 @@ def _messages_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # no
 
 
 def _gemini_allows(body: RequestBody, query: Mapping[str, str]) -> bool:
-    """Beside other kinds of tools functions are refused; a stream that is a list of JSON is not taken apart."""
+    """Beside other kinds of tools functions are refused; a stream that is a list of JSON is not taken apart.
+
+    Google reads the names with underscores too, which is not read here.
+    """
+    if "tool_config" in body or "generation_config" in body:
+        return False
     config = body.value("toolConfig")
     calling = config.get("functionCallingConfig") if isinstance(config, dict) else None
     if isinstance(calling, dict) and (

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 from multidict import CIMultiDict
 
 from clew.gateway.aws import STREAM_TYPE, EventFrame, FrameReader, framed
@@ -280,6 +280,11 @@ class ClientResponse:
             if self._pinging is not None:
                 # The reply must not begin in the middle of it.
                 await asyncio.wait({self._pinging})
+
+    async def chunks_of(self, content: StreamReader) -> AsyncIterator[bytes]:
+        """The chunks of a reply as they come; a client that wants a stream gets signs of life between them."""
+        while chunk := await self.waiting_for(content.readany()):
+            yield chunk
 
     def _ping_in_a_while(self) -> None:
         self._next_ping = asyncio.get_running_loop().call_later(self._ping_seconds, self._start_ping)

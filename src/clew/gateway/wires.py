@@ -84,6 +84,10 @@ class WireRequest:
         return self.body.with_fields(changed)
 
 
+# Fields beside those of the providers that constrain a reply, by the names of servers of open models.
+_FORMATS = frozenset("structured_outputs structural_tag grammar json_schema regex ebnf format".split())
+
+
 class GatewayWire(ABC):
     """One wire."""
 
@@ -131,15 +135,18 @@ class GatewayWire(ABC):
     def text_fields(self, body: RequestBody) -> dict[str, bytes] | None:
         """The fields to change so that a model may answer with a text where the request forces a call.
 
-        None where it asks for JSON alone, or where the change would make the messages new ones for the cache.
+        None where its reply has a schema or a grammar, or where the messages would be new ones for the cache.
         """
-        if _asks_for_json(body.value("response_format")):
+        if _has_format(body) or not _is_text(body.value("response_format")):
             return None
         choice = body.value("tool_choice")
+        legacy = {"function_call": b'"auto"'} if isinstance(body.value("function_call"), dict) else {}
         if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-            return {"tool_choice": write_json({**choice, "mode": "auto"})} if choice.get("mode") == "required" else {}
+            return (
+                {"tool_choice": write_json({**choice, "mode": "auto"})} if choice.get("mode") == "required" else legacy
+            )
         is_forced = choice in ("required", "any") or isinstance(choice, dict)
-        return {"tool_choice": b'"auto"'} if is_forced else {}
+        return {"tool_choice": b'"auto"'} if is_forced else legacy
 
     def thinking_tokens(self, body: RequestBody) -> int:  # noqa: ARG002
         """What a model may think, where the request says how much and the output cap counts it."""
@@ -210,7 +217,7 @@ class ResponsesWire(GatewayWire):
 
     def text_fields(self, body: RequestBody) -> dict[str, bytes] | None:
         text = body.value("text")
-        return None if isinstance(text, dict) and _asks_for_json(text.get("format")) else super().text_fields(body)
+        return super().text_fields(body) if not isinstance(text, dict) or _is_text(text.get("format")) else None
 
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
         response = value.get("response") if isinstance(value.get("response"), dict) else value
@@ -239,7 +246,7 @@ class MessagesWire(GatewayWire):
         choice, output = body.value("tool_choice"), body.value("output_config")
         formats = (body.value("output_format"), output.get("format") if isinstance(output, dict) else None)
         is_forced = isinstance(choice, dict) and choice.get("type") in ("any", "tool")
-        return None if is_forced or any(map(_asks_for_json, formats)) else {}
+        return None if is_forced or _has_format(body) or not all(map(_is_text, formats)) else {}
 
     def thinking_tokens(self, body: RequestBody) -> int:
         return _number_in(body.value("thinking"), "budget_tokens")
@@ -306,7 +313,10 @@ class GeminiWire(GatewayWire):
 
     def text_fields(self, body: RequestBody) -> dict[str, bytes] | None:
         config, tools = body.value("generationConfig"), body.value("toolConfig")
-        if isinstance(config, dict) and "json" in str(config.get("responseMimeType", "")):
+        if isinstance(config, dict) and (
+            config.get("responseMimeType") not in (None, "", "text/plain")
+            or any(config.get(name) is not None for name in ("responseSchema", "responseJsonSchema"))
+        ):
             return None
         calling = tools.get("functionCallingConfig") if isinstance(tools, dict) else None
         if not isinstance(calling, dict) or str(calling.get("mode")).upper() != "ANY":
@@ -433,8 +443,14 @@ def _tools_of(tools: bytes) -> Sequence[Tool]:
     return tuple(tool for tool in value if isinstance(tool, dict)) if isinstance(value, list) else ()
 
 
-def _asks_for_json(format: Any) -> bool:
-    return isinstance(format, dict) and str(format.get("type")).startswith("json")
+def _is_text(format: Any) -> bool:
+    """Whether a reply in this format is any text: not JSON, and by no grammar."""
+    return format is None or (isinstance(format, dict) and format.get("type") == "text")
+
+
+def _has_format(body: RequestBody) -> bool:
+    """Whether a field of vLLM, SGLang, llama.cpp or Ollama gives the reply a schema or a grammar."""
+    return any((name in _FORMATS or name.startswith("guided_")) and body.value(name) is not None for name in body)
 
 
 def _number_in(value: Any, name: str) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from clew.store.database import Steps, WordIndex, fetch_all, fetch_number
 from clew.store.search.base import Candidates, Clause, IndexQuery, Phrase, SearchFilters
 from clew.store.search.days import TOLD_WITHIN, micros_of_day
 from clew.store.search.index import BY_NAME, filter_conditions
-from clew.store.search.query import ParsedQuery, QueryTerm, Speaker
+from clew.store.search.query import ParsedQuery, QueryTerm
 from clew.store.search.ranking import DAY_WEIGHT, rarity
 
 # Per term the newest documents are candidates; the best of them, by the index alone, are read and ranked.
@@ -19,9 +19,6 @@ _READ_OF_A_TERM = 2
 """So many more are read for a term that none of the best has."""
 _MOST_COMBINED = 4
 _SHORTEST_PREFIX = 3
-_FEWEST_NAMED = 5
-_SHARE_NAMED = 0.75
-"""From so many turns with a name on, and so large a share of them of one role, it is the name of the other one."""
 _DAYS_READ_WHOLE = 3
 _READ_OF_DAYS = 40
 
@@ -47,8 +44,6 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
     else:
         total = yield from _documents_in(filters)
         rarities = {term: rarity(found[term].estimate, total) for term in terms}
-    if parsed.names and parsed.told_by is None:
-        parsed = yield from _with_speaker(parsed, found)
     votes: dict[int, float] = {}
     for term in terms:
         _vote(votes, found[term].docs, rarities[term] * term.weight)
@@ -73,29 +68,6 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
         if docs and not set(docs).intersection(best):
             best += sorted(docs, key=lambda doc: (-votes[doc], -doc))[:_READ_OF_A_TERM]
     return FoundCandidates(tuple(best), parsed, rarities)
-
-
-def _with_speaker(parsed: ParsedQuery, found: Mapping[QueryTerm, Candidates]) -> Steps[ParsedQuery]:
-    """The query with who told what it asks for, where it names one of two who talk: what they tell, they tell as "I".
-
-    Their name is in the turns of the other one, who speaks to them, or at the start of their own.
-    """
-    for term in parsed.terms:
-        name = term.any_of[0].words[0]
-        docs = found[term].docs
-        if name not in parsed.names or len(docs) < _FEWEST_NAMED:
-            continue
-        marks = ", ".join("?" * len(docs))
-        roles = yield from fetch_all(
-            f"SELECT role, count(*) FROM docs WHERE id IN ({marks}) AND role IN ('user', 'assistant') GROUP BY role",  # noqa: S608
-            *docs,
-        )
-        named = {str(role): int(count) for role, count in roles}
-        said_to = max(named, key=lambda role: named[role], default=None)
-        if said_to is None or named[said_to] < _SHARE_NAMED * len(docs):
-            return replace(parsed, told_by=Speaker(name=name))
-        return replace(parsed, told_by=Speaker("assistant" if said_to == "user" else "user", name))
-    return parsed
 
 
 def _documents_in(filters: SearchFilters) -> Steps[int]:

@@ -8,6 +8,7 @@ replies, which say every word of it again, would hide that turn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -15,7 +16,7 @@ from heapq import heapify, heappop, heappush
 from operator import or_
 
 from clew.store.search.base import SearchDocument
-from clew.store.search.query import QueryTerm, Speaker
+from clew.store.search.query import QueryTerm, Role
 from clew.store.search.ranking import TextScore
 
 _AFTER_QUESTION = 0.75
@@ -37,10 +38,13 @@ _ALIKE = 0.8
 _TURNS_ALIKE = 0.6
 """From this share of equal words on, two documents are alike."""
 _SAME = 0.95
-"""From this share on, messages of one conversation are one hit."""
+"""From this share on, messages of one conversation are one hit; results of tools also where one word of ten differs."""
+_FEWEST_WORDS = 10
 _REPEATED = 0.6
 _LOOKED_AT = 4
 _COMPARED_CHARS = 400
+
+_number = re.compile(r"\d+")
 
 Place = tuple[int, int]
 """A conversation, and the number of a message in it."""
@@ -75,12 +79,17 @@ class RankedDocument:
         return (it.conversation, it.seq) if is_turn and it.conversation is not None and it.seq is not None else None
 
     @property
+    def is_result(self) -> bool:
+        """Whether it is the result of a tool call."""
+        return self.doc.origin.role == "tool"
+
+    @property
     def place(self) -> Place | None:
         """Where it is in a talk; None for what is ranked alone."""
         return self.turn if self.doc.stop <= _TALK_CHARS else None
 
 
-def places_beside(ranked: Sequence[RankedDocument], told_by: Speaker | None = None) -> list[Place]:
+def places_beside(ranked: Sequence[RankedDocument], told_by: Role | None = None) -> list[Place]:
     """The neighbours of the best turns that were not read yet."""
     known = {it.turn for it in ranked}
     places = [it.turn if told_by else it.place for it in ranked]
@@ -89,13 +98,13 @@ def places_beside(ranked: Sequence[RankedDocument], told_by: Speaker | None = No
     return [place for place in dict.fromkeys(beside) if place not in known]
 
 
-def with_neighbours(documents: Sequence[RankedDocument], told_by: Speaker | None = None) -> list[RankedDocument]:
+def with_neighbours(documents: Sequence[RankedDocument], told_by: Role | None = None) -> list[RankedDocument]:
     """The documents with the scores of their neighbours added, the best first; turns of who told it count for more."""
     at = {turn: it for it in documents if (turn := it.turn) is not None}
     ranked = []
     for it in documents:
         score = it.result.score + _from_neighbours(it, at, told_by)
-        is_told = told_by is not None and it.turn is not None and told_by.wrote(it.doc.origin.role, it.doc.text)
+        is_told = told_by is not None and it.turn is not None and it.doc.origin.role == told_by
         score = score * _TOLD if is_told else score
         ranked.append(it if score == it.score else replace(it, score=score))
     return sorted(
@@ -103,7 +112,7 @@ def with_neighbours(documents: Sequence[RankedDocument], told_by: Speaker | None
     )
 
 
-def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument], told_by: Speaker | None) -> float:
+def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument], told_by: Role | None) -> float:
     place = document.place
     if place is None:
         return 0.0
@@ -112,7 +121,7 @@ def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument
     score = 0.0
     if before is not None and before.place:
         score += before.result.score * (_AFTER_QUESTION if "?" in before.doc.text[-200:] else _AFTER)
-    if after is not None and told_by == Speaker("user") and document.doc.origin.role == "user":
+    if after is not None and told_by == document.doc.origin.role == "user":
         score += after.result.score * _BEFORE_REPLY
     elif after is not None and after.place:
         score += after.result.score * _BEFORE
@@ -163,9 +172,10 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
         repeated = 0
         same: int | None = None
         for at, (others, alike) in enumerate(shown[compared:], compared):
-            shared = (words & others).bit_count() / max(words.bit_count(), others.bit_count(), 1)
-            repeated += shared >= alike
-            if shared >= _SAME and _is_of_one_conversation(document, chosen[at]):
+            count, common = max(words.bit_count(), others.bit_count(), 1), (words & others).bit_count()
+            repeated += common / count >= alike
+            is_same = common / count >= _SAME or (document.is_result and count - common == 1 and count >= _FEWEST_WORDS)
+            if is_same and _is_of_one_conversation(document, chosen[at]):
                 same = at
         if same is not None:
             kept = chosen[same]
@@ -209,7 +219,11 @@ class _WordBits(dict[str, int]):
 
 
 def _compared(document: RankedDocument) -> str:
-    """What of a document is compared with others: around its first match."""
+    """What of a document is compared with others: around its first match, and of a result without its numbers.
+
+    Each run of a command prints other times, counts and line numbers; in what people and models say numbers matter.
+    """
     first = min((matches[0].start for matches in document.result.found.values()), default=0)
     start = max(0, first - _COMPARED_CHARS // 2)
-    return document.doc.text[start : start + _COMPARED_CHARS]
+    text = document.doc.text[start : start + _COMPARED_CHARS]
+    return _number.sub("0", text) if document.is_result else text

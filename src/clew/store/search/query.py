@@ -60,8 +60,6 @@ _NAMES_USER = re.compile(
     r"\bthe (?:user|person|human|customer)(?:['’]s)?\b|\b(?:user|person) (?:asked|said|wants?|wanted)\b"
 )
 
-_name = re.compile(r"[A-Z][a-z]+\b(?!\w*[A-Z])")
-_NAME_CHARS = 60
 # Mel's, don't, they're: what follows the apostrophe is no word to look for.
 _shortened = re.compile(r"(\W*\w+?)(?:n['’]t|['’](?:s|t|re|ve|ll|d|m))(\W*)", re.IGNORECASE)
 
@@ -85,18 +83,6 @@ class QueryTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
-    """One of those who speak in a conversation: by the role of the messages, or by the name that begins them."""
-
-    role: Role | None = None
-    name: str = ""
-
-    def wrote(self, role: str | None, text: str) -> bool:
-        is_named = bool(self.name) and case_folded(text[:_NAME_CHARS]).lstrip("*[(<# ").startswith(self.name)
-        return role == self.role or is_named
-
-
-@dataclass(frozen=True, slots=True)
 class ParsedQuery:
     """The terms to look for, and pairs of words that are neighbours in the query."""
 
@@ -106,10 +92,8 @@ class ParsedQuery:
     """Whether it is a question, whose answer may be near its words. Other queries look for their words."""
     days: DayRange | None = None
     """The days that it names."""
-    told_by: Speaker | None = None
+    told_by: Role | None = None
     """Whose turns answer it: who asks for "my" things told them, who asks for what "you suggested" was told."""
-    names: tuple[str, ...] = ()
-    """Words that are written like names, in the order in which they stand."""
 
     @property
     def has_plain_words(self) -> bool:
@@ -150,8 +134,7 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
     pairs = tuple(dict.fromkeys(pairs))[:MOST_TERMS]
     if not is_question:
         return ParsedQuery(chosen, pairs)
-    names = [words[0] for quoted, written, words in pieces if not quoted and len(words) == 1 and _name.match(written)]
-    return ParsedQuery(chosen, pairs, is_question, days, _told_by(case_folded(text)), tuple(names))
+    return ParsedQuery(chosen, pairs, is_question, days, _told_by(case_folded(text)))
 
 
 def _says_nothing(written: str, word: str) -> bool:
@@ -165,10 +148,10 @@ def may_ask(text: str) -> bool:
     return is_long or "?" in text or _asks_first.match(text) is not None or _asks_unspaced(text)
 
 
-def _told_by(folded: str) -> Speaker | None:
+def _told_by(folded: str) -> Role | None:
     if _OF_ASSISTANT.search(folded):
-        return Speaker("assistant")
-    return Speaker("user") if _OF_USER.search(folded) or _NAMES_USER.search(folded) else None
+        return "assistant"
+    return "user" if _OF_USER.search(folded) or _NAMES_USER.search(folded) else None
 
 
 def _is_question(text: str, pieces: list[tuple[bool, str, list[str]]]) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from clew.store.search.base import SearchDocument, Snippet
 from clew.store.search.days import TOLD_WITHIN, DayRange, day_of
 from clew.store.search.query import FoldedText, ParsedQuery, QueryTerm, TermMatch, parse_query
+from clew.store.search.words import OVERLAP_CHARS
 
 SNIPPET_CHARS = 320
 # Its first character is one of a set: the rest is tried only where such a one stands.
@@ -173,14 +174,22 @@ def cut_excerpts(
 
     `terms` has the weight and the matches of each term. A second part is cut for terms that the first does not show.
     """
-    marks = sorted(Mark(it.start, it.stop, term) for term, (_, matches) in enumerate(terms) for it in matches)
+    # A later part of a longer text begins anywhere in a word, which is whole in the part before it.
+    is_later_part = doc is not None and doc.start > 0
+    found = marks = sorted(
+        Mark(it.start, it.stop, term)
+        for term, (_, of_term) in enumerate(terms)
+        for it in of_term
+        if it.start or not is_later_part
+    )
     weights = [weight for weight, _ in terms]
-    matches = [match for _, found in terms for match in found]
+    if len(text) <= chars and not is_later_part:
+        return [_snippet(text, *_trimmed(text, 0, len(text)), found, doc)]
     if not marks:
-        return [_snippet(text, *_extended(text, range(0), chars), (), doc)]
+        return [_snippet(text, *_extended(text, range(0), chars, is_later_part), (), doc)]
     if most == 1 or len(text) <= chars:
         span = closest_terms(marks, weights, chars * 2 // 3)[0]
-        return [_snippet(text, *_extended(text, span, chars), matches, doc)]
+        return [_snippet(text, *_extended(text, span, chars, is_later_part), found, doc)]
     cut: list[Snippet] = []
     shown: list[tuple[int, int]] = []
     least = 0.0
@@ -190,10 +199,11 @@ def cut_excerpts(
             break
         least = least or weight * _LEAST_EXCERPT
         # An answer is mostly beside the words that ask for it: the first part is the long one.
-        start, stop = _extended(text, span, chars * _FIRST_PART // 100 if not cut else chars * _LATER_PART // 100)
+        share = _LATER_PART if cut else _FIRST_PART
+        start, stop = _extended(text, span, chars * share // 100, is_later_part)
         if not any(start < high and stop > low for low, high in shown):
             shown.append((start, stop))
-            cut.append(_snippet(text, start, stop, matches, doc))
+            cut.append(_snippet(text, start, stop, found, doc))
         for term in {mark.term for mark in marks if start <= mark.start < stop}:
             weights[term] *= _SHOWN_ALREADY
         marks = [mark for mark in marks if not start <= mark.start < stop]
@@ -241,12 +251,17 @@ def cut_snippet(
     return cut_excerpts(text, [(it.stop - it.start, [it]) for it in matches], chars, 1, doc)[0]
 
 
-def _extended(text: str, span: range, chars: int) -> tuple[int, int]:
+def _extended(text: str, span: range, chars: int, is_later_part: bool) -> tuple[int, int]:
     """A range of about `chars` characters around a span that breaks no line, sentence or value, if possible."""
-    low, high = span.start, span.stop
-    spare = max(0, chars - (high - low)) // 2
-    start = _sentence_start(text, low, spare)
-    stop = _sentence_stop(text, high, max(chars - (high - start), spare))
+    spare = max(0, chars - len(span)) // 2
+    low = span.start or (min(OVERLAP_CHARS, len(text)) if is_later_part else 0)
+    start = _sentence_start(text, low, spare, is_later_part)
+    high = max(start, span.stop)
+    return _trimmed(text, start, _sentence_stop(text, high, max(chars - (high - start), spare)))
+
+
+def _trimmed(text: str, start: int, stop: int) -> tuple[int, int]:
+    """A range without the whitespace at its ends."""
     while start < stop and text[start].isspace():
         start += 1
     while stop > start and text[stop - 1].isspace():
@@ -254,21 +269,25 @@ def _extended(text: str, span: range, chars: int) -> tuple[int, int]:
     return start, stop
 
 
-def _snippet(text: str, start: int, stop: int, matches: Sequence[TermMatch], doc: SearchDocument | None) -> Snippet:
-    marks = sorted((it.start - start, it.stop - start) for it in matches if it.start >= start and it.stop <= stop)
+def _snippet(text: str, start: int, stop: int, found: Sequence[Mark], doc: SearchDocument | None) -> Snippet:
+    marks = sorted((it.start - start, it.stop - start) for it in found if it.start >= start and it.stop <= stop)
     offset, chars = (doc.start, doc.chars) if doc else (0, len(text))
-    return Snippet(text[start:stop], _merged(marks), offset + start, offset + start == 0, offset + stop == chars)
+    is_start = offset == 0 and not text[:start].strip()
+    is_end = offset + len(text) == chars and not text[stop:].strip()
+    return Snippet(text[start:stop], _merged(marks), offset + start, is_start, is_end)
 
 
-def _sentence_start(text: str, index: int, spare: int) -> int:
+def _sentence_start(text: str, index: int, spare: int, is_later_part: bool) -> int:
     """The start of a line or sentence at most `spare` characters before an index; else of a value, else of a word."""
     floor = max(0, index - spare)
-    if floor == 0:
+    if floor == 0 and not is_later_part:
         return 0
     for border in BORDERS:
         if (found := border.search(text, floor, index)) is not None:
             return found.end()
-    return max(text.rfind(" ", max(0, floor - _LONGEST_VALUE), floor) + 1, floor - _LONGEST_VALUE)
+    lowest = max(0, floor - _LONGEST_VALUE)
+    last = max(text.rfind(space, lowest, floor) for space in " \n\t")
+    return max(last + 1, lowest)
 
 
 def _sentence_stop(text: str, index: int, spare: int) -> int:

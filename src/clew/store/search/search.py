@@ -373,7 +373,8 @@ def _excerpts(ranked: RankedDocument, rarities: Mapping[QueryTerm, float], sizes
     doc = ranked.doc
     if not ranked.result.found and ranked.begins:
         snippet = cut_snippet(doc.text[ranked.begins :], (), sizes.best)
-        return [replace(snippet, start=doc.start + ranked.begins, is_start=False)]
+        start, is_end = doc.start + ranked.begins + snippet.start, snippet.is_end and doc.stop == doc.chars
+        return [replace(snippet, start=start, is_start=False, is_end=is_end)]
     is_whole = doc.chars == len(doc.text) <= sizes.whole
     terms = [(rarities[term] * term.weight, matches) for term, matches in ranked.result.found.items()]
     found = cut_excerpts(doc.text, terms, max(sizes.best, doc.chars) if is_whole else sizes.best, sizes.excerpts, doc)

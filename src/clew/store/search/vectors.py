@@ -24,7 +24,7 @@ from clew.store.migrate import schema_version
 from clew.store.search.base import SearchFilters
 from clew.store.search.index import BY_NAME, filter_conditions
 from clew.store.search.indexing import documents_where
-from clew.store.search.query import Speaker
+from clew.store.search.query import Role
 
 FIRST_WITH_VECTORS = 7
 """The schema that has the table. A database that cannot be written keeps an older one."""
@@ -250,9 +250,7 @@ def _keep_vectors(model: str, made: Iterable[tuple[_WaitingDocument, bytes]]) ->
     )
 
 
-def nearest_documents(
-    asked: AskedMeaning, filters: SearchFilters, told_by: Speaker | None
-) -> Steps[list[NearDocument]]:
+def nearest_documents(asked: AskedMeaning, filters: SearchFilters, told_by: Role | None) -> Steps[list[NearDocument]]:
     """The documents that are most like a question, the best first; those of whoever told it count for more."""
     if (yield from schema_version()) < FIRST_WITH_VECTORS:
         return []
@@ -284,11 +282,10 @@ def nearest_documents(
         return []
     marks = ", ".join("?" * len(found))
     read = yield from fetch_all(f"SELECT id, ref, role FROM docs WHERE id IN ({marks})", *found)  # noqa: S608
-    told_in = None if told_by is None else told_by.role
     documents: list[tuple[float, NearDocument]] = []
     for id, ref, role in read:
         passage, likeness = found[int(id)]
-        weight = 1.0 if told_in in (None, role) else _TOLD_BY_OTHERS
+        weight = 1.0 if told_by in (None, role) else _TOLD_BY_OTHERS
         documents.append((likeness * weight, NearDocument(int(id), int(ref), passage)))
     documents.sort(key=lambda it: (-it[0], -it[1].id))
     return [document for _, document in documents[:NEAREST]]
