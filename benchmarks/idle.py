@@ -36,15 +36,18 @@ COLUMNS = (
 class IdlePolicy(ModelPolicy):
     """The same, and idle conversations are folded before the cache expires."""
 
+    def __init__(self, window: int, blocks: Blocks) -> None:
+        super().__init__(window, blocks)
+        self._returns = 0
+
     def idled(self, cache: PrefixCache, view: list[Message], last: float, now: float) -> list[Message]:
         tokens = FIXED_TOKENS + self._blocks.tokens(view)
         is_open = bool(view[-1].get("tool_calls"))
-        if (
-            now - last < LIFETIME_SECONDS
-            or is_open
-            or tokens < IDLE_AT * self._window
-            or not idle_fold_pays(tokens, self._summary, TARGET)
-        ):
+        if now - last < LIFETIME_SECONDS:
+            return view
+        self._returns += 1
+        pays = idle_fold_pays(tokens, self._summary, TARGET, self._returns - 1)
+        if is_open or tokens < IDLE_AT * self._window or not pays:
             return view
         done = asyncio.run(self._engine.compress(list(view), current_tokens=tokens, force=True))
         if not done.changed:
