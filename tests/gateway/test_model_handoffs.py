@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -243,6 +246,19 @@ async def test_the_gateway_a_key_and_a_request_say_who_writes(tmp_path: Path) ->
             await agent.turn()
             await flow.wait_for_handoffs()
         assert OWN_KEY in asked(flow)[0].headers["authorization"] and by_key not in str(asked(flow)[0].headers)
+
+
+@pytest.mark.parametrize("writer", ["model", "built-in"])
+async def test_the_first_lines_of_serve_say_who_writes(tmp_path: Path, writer: str) -> None:
+    command = f"-m clew serve --upstream http://127.0.0.1:9 --port 0 --handoffs {writer} --log none".split()
+    environ = {**os.environ, "CLEW_HOME": str(tmp_path)}
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=PIPE, env=environ)
+    assert process.stdout is not None
+    first = [(await process.stdout.readline()).decode() for _ in range(2)]
+    process.terminate()
+    await process.communicate()
+    other = "model" if writer == "built-in" else "built-in"
+    assert "http://127.0.0.1:" in first[0] and f"--handoffs {other}" in first[1]
 
 
 async def test_a_key_pays_for_its_handoffs_and_none_is_written_beyond_its_budget(tmp_path: Path) -> None:
