@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from clew.events import CompactionStarted
+from clew.store import CACHE_TTL_STATE
 from clew.testing.gateway import GatewayFlow
 from clew.testing.upstream import StreamedAnswer, UpstreamAnswer, UpstreamFault
 from tests.gateway.test_model_handoffs import (
@@ -114,6 +115,8 @@ async def test_the_markers_of_a_client_say_when_its_cache_expires(
             await pause(flow, clock, 15)
         folded_after = clock.now - started if asked(flow) else None
         assert folded_after == seconds
+        (session,) = [it.id for it in await flow.store.list_sessions(only_tips=True)]
+        assert (await flow.store.state(session)).get(CACHE_TTL_STATE) == ("1h" if seconds == 3_570 else None)
 
 
 @pytest.mark.parametrize(

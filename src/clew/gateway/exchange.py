@@ -74,7 +74,7 @@ from clew.gateway.upstream import (
 )
 from clew.gateway.wires import MAX_MODEL_CHARS, WirePath, WireRequest
 from clew.providers import ErrorClass, classify_error
-from clew.store import CLIENT_STATE, ModelCall
+from clew.store import CACHE_TTL_STATE, CLIENT_STATE, ModelCall
 from clew.turn import (
     COLD_AT,
     Conversation,
@@ -215,9 +215,12 @@ class ReplyRecording:
 
     async def _keep_client(self, exchange: GatewayExchange) -> None:
         conversation, opened = exchange.conversation, exchange.opened
-        if conversation is None or opened is None or not exchange.client.name or opened.is_client_kept:
+        if conversation is None or opened is None or opened.is_client_kept:
             return
-        await self._runtime.store.set_state(conversation.session, {CLIENT_STATE: exchange.client.name})
+        ttl = exchange.sent.cache_ttl if exchange.sent else None
+        known = {CLIENT_STATE: exchange.client.name, CACHE_TTL_STATE: ttl if ttl != "5m" else None}
+        if any(known.values()):
+            await self._runtime.store.set_state(conversation.session, {name: it for name, it in known.items() if it})
         opened.is_client_kept = True
 
     async def _store_or_retry(self, store: Callable[[], Awaitable[_Value]]) -> _Value | None:
