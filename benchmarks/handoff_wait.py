@@ -50,26 +50,33 @@ class Talk:
         by = "".join(f"fold, {writer} handoff" for writer in written_by(flow)[folds:])
         self.took.append((by or "no fold", time.perf_counter() - started, time.process_time() - used))
         self.messages.append(reply["choices"][0]["message"])
+        flow.upstream.calls.clear()  # bodies of a long conversation take gigabytes
 
 
 def written_by(flow: GatewayFlow) -> list[str | None]:
     return [event.written_by for event in flow.events if isinstance(event, CompactionFinished)]
 
 
-def answers(seconds: float) -> Any:
-    def answer(received: ReceivedRequest) -> Step:
+class Model:
+    """Answers at once, and writes a handoff after so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.asked = 0
+        self._seconds = seconds
+
+    def __call__(self, received: ReceivedRequest) -> Step:
         if not received.asks_for_handoff:
             return UpstreamAnswer("ok")
-        return StreamedAnswer(UpstreamAnswer(HANDOFF), first_delay=seconds)
-
-    return answer
+        self.asked += 1
+        return StreamedAnswer(UpstreamAnswer(HANDOFF), first_delay=self._seconds)
 
 
 async def measured(seconds: float, conversations: int, window: int) -> list[dict[str, Any]]:
     """A row for requests without a fold, and one for those with each kind of handoff."""
     talks = [Talk(number) for number in range(conversations)]
     with tempfile.TemporaryDirectory() as folder:
-        upstream = Upstream(answers=answers(seconds))
+        model = Model(seconds)
+        upstream = Upstream(answers=model)
         async with (
             gateway_with(upstream, Path(folder), window=window, handoffs="model") as flow,
             aiohttp.ClientSession(headers={"Authorization": "Bearer fake-key-of-a-benchmark"}) as client,
@@ -77,8 +84,8 @@ async def measured(seconds: float, conversations: int, window: int) -> list[dict
             for talk in talks:
                 await grow_to_fold(talk, flow, client)
             for talk in talks:
-                asked = count_asked(flow)
-                while count_asked(flow) == asked:
+                asked = model.asked
+                while model.asked == asked:
                     await talk.turn(flow, client)
             await asyncio.sleep(seconds + 1.0)
             for talk in talks:
@@ -101,10 +108,6 @@ async def grow_to_fold(talk: Talk, flow: GatewayFlow, client: aiohttp.ClientSess
     folds = len(written_by(flow))
     while len(written_by(flow)) == folds:
         await talk.turn(flow, client)
-
-
-def count_asked(flow: GatewayFlow) -> int:
-    return sum(call.asks_for_handoff for call in flow.upstream.calls)
 
 
 def percentile(values: list[float], share: float) -> float:
