@@ -9,7 +9,7 @@ invention is also marked.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,12 +45,12 @@ _COUNT = re.compile(
     rf"|(?: \w+)? {_TESTS} (?:(?:are|is|were|now|all|still) ){{0,2}}(?P<tests>{_OUTCOME})"
     r"| (?P<bare>passed|failed|passing|failing|errors?))\b"
 )
-_COUNTED = {
-    "passed": r"pass|ok\b|green|succe|✓|✔",
-    "failed": r"fail|err|red\b|✗|✘",
-}
-"""How conversations say the same outcome."""
-_TOTAL = rf"(?:{_TESTS}|items|examples|total)\b"
+_NEAR_COUNT = re.compile(
+    rf"\b(?:(?P<total>(?:{_TESTS}|items|examples|total)\b)|(?P<passed>pass|ok\b|green|succe)|(?P<failed>fail|err|red\b))"
+    r"|(?P<ticked>[✓✔])|(?P<crossed>[✗✘])"
+)
+"""Words by which conversations name an outcome, or all tests."""
+_WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+(?!\w)")
 _QUOTE = re.compile(r'(?:^|(?<=[\s(\[:*]))"([^"]{24,400})"(?=$|[\s).,;:!?*\]])|“([^”]{24,400})”')
 _NO_TEXT = re.compile(r"[\W_]+")
 _ELISION = re.compile(r"\s*(?:…|\.\.\.|\[…\]|\[\.\.\.\]| / )\s*")
@@ -213,9 +213,10 @@ def find_inventions(text: str, sources: Sequence[str]) -> list[Claim]:
             continue
         if not re.search(rf"(?<!\d){re.escape(number)}(?!\d)", digits) and not _is_rounded(number, digits):
             found.setdefault(match[0].rstrip(","), Claim(match[0].rstrip(","), is_certain=False))
-    for match in _COUNT.finditer(text):
-        outcome = match["of"] or match["tests"] or match["bare"]
-        if not _shows_count(match["number"], match["total"], outcome, everything):
+    claimed = list(_COUNT.finditer(text))
+    counts = _counts_in(everything) if claimed else {}
+    for match in claimed:
+        if not _shows_count(match, counts, everything):
             found.setdefault(match[0], Claim(match[0], is_certain=False))
     plain = _plain(everything)
     for quote in _quotes_in(text):
@@ -242,31 +243,33 @@ def _shows_quote(part: str, plain: str) -> bool:
 
 def _shows_hash(claimed: str, everything: str) -> bool:
     """Whether the hash occurs whole, or as the beginning or the end of a longer one."""
-    return any(
-        everything[max(0, at - 1) : at] not in _HEX or everything[at + len(claimed) :][:1] not in _HEX
-        for at in _places(claimed, everything)
-    )
-
-
-def _shows_count(number: str, total: str | None, outcome: str, everything: str) -> bool:
-    """Whether the number is named with the outcome, and the total with tests or with the number."""
-    kind = _COUNTED["passed" if outcome[0] in "pgs" else "failed"]
-    if number != "0" and not _is_near(number, kind, everything):
-        is_all = total in (None, number) and outcome[0] in "pgs"  # "Ran 70 tests", and nothing of a failure
-        if not is_all or not _is_near(number, _TOTAL, everything):
-            return False
-    return total in (None, number) or _is_near(total, f"{_TOTAL}|{kind}|/", everything)
-
-
-def _is_near(number: str, words: str, everything: str) -> bool:
-    for at in _places(number, everything):
-        before, behind = everything[max(0, at - _NEAR_CHARS) : at], everything[at + len(number) :][:_NEAR_CHARS]
-        if before[-1:].isalnum() or behind[:1].isalnum():
-            continue
-        before, behind = before.rpartition("\n")[2], behind.partition("\n")[0]
-        if re.search(rf"\b(?:{words})", behind) or re.search(rf"\b(?:{words})\D*$", before):
+    for at in _places(claimed, everything):
+        stop = at + len(claimed)
+        if everything[max(0, at - 1) : at] not in _HEX or everything[stop : stop + 1] not in _HEX:
             return True
     return False
+
+
+def _counts_in(everything: str) -> dict[str, set[str]]:
+    """The numbers that stand near a word for tests that passed or failed, or for all of them."""
+    found: dict[str, set[str]] = {"passed": set(), "failed": set(), "total": set()}
+    for match in _NEAR_COUNT.finditer(everything):
+        kind = {"ticked": "passed", "crossed": "failed"}.get(str(match.lastgroup), str(match.lastgroup))
+        before = everything[max(0, match.start() - _NEAR_CHARS) : match.start()].rpartition("\n")[2]
+        behind = everything[match.end() : match.end() + _NEAR_CHARS].partition("\n")[0]
+        found[kind].update(_WHOLE_NUMBER.findall(before), _WHOLE_NUMBER.findall(behind)[:1])
+    return found
+
+
+def _shows_count(match: re.Match[str], counts: Mapping[str, set[str]], everything: str) -> bool:
+    """Whether the number is named with the outcome, and the total with tests or with the number."""
+    number, total, outcome = match["number"], match["total"], match["of"] or match["tests"] or match["bare"]
+    kind = "passed" if outcome[0] in "pgs" else "failed"
+    # "Ran 70 tests", and nothing of a failure.
+    is_all_of_them = kind == "passed" and total in (None, number) and number in counts["total"]
+    if number != "0" and number not in counts[kind] and not is_all_of_them:
+        return False
+    return total in (None, number) or total in counts["total"] | counts[kind] or f"{number}/{total}" in everything
 
 
 def _shows_path(path: str, everything: str, *, is_below_variable: bool = False) -> bool:
@@ -295,7 +298,7 @@ def _shows_part(part: str, everything: str, *, is_first: bool) -> bool:
     is_bare_needed, is_shown = not is_first and "/" not in part, False
     for at in _places(part, everything):
         before = everything[max(0, at - 2) : at]
-        behind = everything[at + len(part) :][:1]
+        behind = everything[at + len(part) : at + len(part) + 1]
         if before[-1:].isalnum() or behind.isalnum() or behind in ("_", "-"):
             continue
         if is_bare_needed and before[-1:] == "/" and before != "./":
