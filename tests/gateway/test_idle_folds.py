@@ -162,10 +162,13 @@ async def test_a_conversation_that_another_gateway_continued_is_not_folded(tmp_p
                 other.work = lambda _: StreamedAnswer(UpstreamAnswer("ok"), stall_after=0)
             agent.flow, agent.stream = later, last == "under way"
             clock.now += 200
+            (session,) = [it.id for it in await flow.store.list_sessions(only_tips=True)]
+            known = await flow.store.next_seq(session)
             turn = asyncio.create_task(agent.turn())
             if last == "under way":
                 await later.upstream.stalled.wait()
-                await later.wait_for_recordings()
+                while await flow.store.next_seq(session) == known:
+                    pass  # the question is stored while it is being answered
             else:
                 await turn
                 await later.wait_for_handoffs()
