@@ -14,6 +14,7 @@ import ast
 import importlib
 import json
 import random
+import re
 import sys
 import tempfile
 import uuid
@@ -83,10 +84,13 @@ def exam() -> Iterator[Row]:
 
 
 def inventions() -> Iterator[Row]:
-    """What is reported in truthful handoffs by a model, and which of ten inventions planted in each are."""
+    """What is reported in truthful handoffs by a model, and which inventions planted in each are.
+
+    The hard ones differ a little from what the session shows.
+    """
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(shared("exam", "reference").glob("*.md"))}
     sessions = dict(load_scorer(shared("exam", "exam.py")).sessions(shared("exam", "sessions")))
-    planted = found = 0
+    planted, found = Counter[str](), Counter[str]()
     for name, text in texts.items():
 
         def reported(written: str) -> set[str]:
@@ -95,12 +99,16 @@ def inventions() -> Iterator[Row]:
 
         truthful = reported(text)
         yield f"reported in the truthful handoff {name}", len(truthful), ""
-        invented = list(invented_strings(random.Random(name)))
-        lines = "\n".join(f"- {line}" for line, _ in invented)
-        claims = reported(f"{text}\n{lines}\n") - truthful
-        planted += len(invented)
-        found += sum(any(claim in told or told in claim for told in claims) for _, claim in invented)
-    yield f"{planted} planted inventions, reported", found, ""
+        shown = json.dumps(sessions[name], ensure_ascii=False)
+        kinds = {"": invented_strings(random.Random(name)), "hard ": near_strings(random.Random(name), text, shown)}
+        for kind, strings in kinds.items():
+            invented = list(strings)
+            lines = "\n".join(f"- {line}" for line, _ in invented)
+            claims = reported(f"{text}\n{lines}\n") - truthful
+            planted[kind] += len(invented)
+            found[kind] += sum(any(claim in told or told in claim for told in claims) for _, claim in invented)
+    for kind, count in planted.items():
+        yield f"{count} planted {kind}inventions, reported", found[kind], ""
 
 
 def invented_strings(chance: random.Random) -> Iterator[tuple[str, str]]:
@@ -121,6 +129,24 @@ def invented_strings(chance: random.Random) -> Iterator[tuple[str, str]]:
         yield f'The user: "{quote}".', quote
     identifier = str(uuid.UUID(int=chance.getrandbits(128)))
     yield f"The run is {identifier}.", identifier
+
+
+def near_strings(chance: random.Random, handoff: str, shown: str) -> Iterator[tuple[str, str]]:
+    """Lines with a thing that is nearly one of the session: another last character of a hash, a folder with the name of
+    a file elsewhere, the outcome of tests in other words.
+    """
+    for digest in sorted(set(re.findall(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b", handoff)))[:3]:
+        other = digest[:-1] + chance.choice([each for each in "0123456789abcdef" if each != digest[-1]])
+        if other not in shown:
+            yield f"The branch is at {other} now.", other
+    paths = sorted(set(re.findall(r"(?<![\w./$\\-])[\w.-]+(?:/[\w.-]+)+\.[a-z]{1,4}\b", handoff)))
+    mixed = [f"{one.rpartition('/')[0]}/{other.rpartition('/')[2]}" for one in paths for other in paths]
+    absent = [path for path in mixed if path not in handoff and path not in shown]
+    for path in chance.sample(absent, min(5, len(absent))):
+        yield f"Changed {path}.", path
+    tests, more = chance.randrange(611, 989), chance.randrange(1_011, 1_989)
+    for outcome in (f"All {tests} tests pass", f"{tests}/{more} pass", f"{tests} of {more} tests are green"):
+        yield f"{outcome}.", outcome.removeprefix("All ")
 
 
 def retention() -> Iterator[Row]:

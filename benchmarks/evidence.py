@@ -100,6 +100,16 @@ def money(rows: Rows) -> Iterator[Sequence[str]]:
         yield [label, str(of_it["direct"]["count"]), f"{window:,}", *costs]
 
 
+def idle(rows: Rows) -> Iterator[Sequence[str]]:
+    """One line per session file or set of sessions, and window."""
+    yield ["sessions", "n", "window", "pauses", "idle folds", "cost without", "with idle folds", "of it"]
+    for file, window in dict.fromkeys((row["file"], row["window"]) for row in rows):
+        one, other = (row for row in rows if (row["file"], row["window"]) == (file, window))
+        costs = f"${one['cost $']:.2f}", f"${other['cost $']:.2f}", f"{other['of as it is %']:.1f}%"
+        counts = str(one["ends"]), f"{window:,}", str(one["pauses"]), str(other["idle folds"])
+        yield [titled(file).replace("_", " "), *counts, *costs]
+
+
 def latency(rows: Rows) -> Iterator[Sequence[str]]:
     """CPU time only: waiting depends on what else the machine does."""
     yield ["body of a request", "CPU ms direct", "pass-through", "gateway"]
@@ -129,6 +139,7 @@ PARTS = {
     "certain": Part(("quality.py", "--only", "certain"), "kept_for_certain", certain),
     "recall": Part(("recall_exam.py",), "recall_exam", plain),
     "money": Part(("gateway_money.py", "--windows", "64000", "200000"), "gateway_money", money, takes_hermes=True),
+    "idle": Part(("idle.py",), "idle", idle),
     "latency": Part(("gateway.py", "--only", "latency"), "gateway_latency", latency),
     "inside": Part(("inside.py",), "inside", plain),
 }

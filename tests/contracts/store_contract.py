@@ -5,7 +5,7 @@ Each test starts on an empty database. Here are also the tests of sessions, leas
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -16,6 +16,7 @@ from clew.store import (
     EngineRecord,
     LeaseLost,
     ModelCall,
+    NewMessage,
     NewSession,
     StaleView,
     Store,
@@ -240,6 +241,34 @@ class SessionContract:
             assert await store.state(tip) == {"strikes": 2, "cooldown": {"until": 17.5}}
             await store.set_state(tip, {"strikes": None})
             assert await store.state("s") == {"cooldown": {"until": 17.5}}
+
+    async def test_a_value_tells_how_long_ago_it_was_set_in_any_conversation_of_an_owner(self, store_url: str) -> None:
+        now = 1_000.0
+        async with open_store(store_url, clock=lambda: now) as store:
+            for name, owner in (("s", "ann"), ("t", "ann"), ("u", "bob")):
+                await store.start_session(NewSession(id=name, owner=owner))
+            assert await store.seconds_since_state("refused") is None
+            await store.set_state("s", {"refused": True, "other": 1})
+            now += 10.0
+            await store.set_state("t", {"refused": True})
+            now += 5.0
+            assert await store.seconds_since_state("refused", owner="ann") == 5.0
+            assert await store.seconds_since_state("refused") == 5.0
+            assert await store.seconds_since_state("refused", owner="bob") is None
+
+    async def test_returns_are_messages_of_a_person_behind_a_long_pause(self, store_url: str) -> None:
+        began = datetime(2026, 3, 1, 12, tzinfo=UTC)
+        messages = [user("a"), assistant("b"), user("c"), assistant("d"), user("e"), assistant("f")]
+        minutes = [0, 1, 7, 20, 24, 25]
+        rows = [NewMessage(it, began + timedelta(minutes=at)) for it, at in zip(messages, minutes, strict=True)]
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", rows)
+            assert await store.next_seq("s") == 6
+            assert [await store.count_returns("s", seconds) for seconds in (240.0, 300.0, 600.0)] == [2, 1, 0]
+            branch = await store.branch("s", 4)
+            assert await store.next_seq(branch.id) == 4
+            assert await store.count_returns(branch.id, 240.0) == 1
 
     async def test_engine_records_are_read_in_order_replaced_by_id_and_kept_over_a_restart(
         self, store_url: str

@@ -100,6 +100,8 @@ def doors(store: Store, name: str, owner: str) -> Mapping[str, Callable[[], Awai
         "start_session": lambda: store.start_session(NewSession(parent=name, owner=owner)),
         "view": lambda: store.view(name, owner=owner),
         "messages": lambda: store.messages(name, owner=owner),
+        "next_seq": lambda: store.next_seq(name, owner=owner),
+        "count_returns": lambda: store.count_returns(name, 300.0, owner=owner),
         "commit_compaction": lambda: store.commit_compaction(name, CompactionEntry((), None, None, 0), owner=owner),
         "undo": lambda: store.undo(name, owner=owner),
         "compactions": lambda: store.compactions(name, owner=owner),

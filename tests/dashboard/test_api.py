@@ -11,9 +11,10 @@ import aiohttp
 import pytest
 
 from clew.messages import Message
-from clew.store import CompactionEntry, NewMessage, NewSession, Session, WrittenMessage
+from clew.store import CACHE_TTL_STATE, CompactionEntry, ModelCall, NewMessage, NewSession, Session, WrittenMessage
 from clew.testing.messages import assistant, user
 from tests.support.dashboard import (
+    DASHBOARD_MODEL,
     DashboardFlow,
     DashboardVisitor,
     add_chat,
@@ -258,6 +259,41 @@ async def test_the_parts_of_the_window_add_up_and_the_hint_names_what_takes_most
     assert told["tools"][0]["name"] in told["hint"]
     assert told["largest"][0]["tokens"] >= told["largest"][1]["tokens"]
     assert 0 < told["next_message"]["warm_usd"] < told["next_message"]["cold_usd"]
+
+
+@pytest.mark.parametrize(
+    ("source", "cache_ttl", "kept", "cold_per_million"),
+    [
+        ("terminal", "5m", None, 3.75),
+        ("terminal", "1h", None, 6.0),
+        ("gateway", "1h", None, 3.75),
+        ("gateway", "5m", "1h", 6.0),
+    ],
+)
+async def test_the_next_message_costs_what_the_cache_of_its_session_takes(
+    tmp_path: Path, source: str, cache_ttl: str, kept: str | None, cold_per_million: float
+) -> None:
+    async with (
+        running_dashboard(tmp_path, {"CLEW_PROMPT_CACHING_CACHE_TTL": cache_ttl}) as flow,
+        visiting(flow) as told,
+    ):
+        chat = await add_chat(flow.store, 5, source=source)
+        if kept:
+            await flow.store.set_state(chat.id, {CACHE_TTL_STATE: kept})
+        context = await told.get(f"sessions/{chat.id}/context")
+        cost, millions = context["next_message"], context["tokens"] / 1e6
+        assert cost["warm_usd"] == pytest.approx(0.30 * millions)
+        assert cost["cold_usd"] == pytest.approx(cold_per_million * millions)
+
+
+async def test_the_next_message_costs_nothing_where_the_model_runs_on_this_machine(
+    flow: DashboardFlow, visitor: DashboardVisitor
+) -> None:
+    chat = await add_chat(flow.store, 5)
+    usage = (await flow.store.calls(chat.id))[-1].usage
+    await flow.store.append(chat.id, [assistant("Here.")], call=ModelCall(usage, DASHBOARD_MODEL, "ollama"))
+    told = await visitor.get(f"sessions/{chat.id}/context")
+    assert told["next_message"] == {"warm_usd": 0.0, "cold_usd": 0.0}
 
 
 async def test_right_after_a_compaction_the_meter_shows_the_new_view(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -104,11 +107,14 @@ class Model:
 
     def __init__(self, *handoffs: Step, says: bool = False) -> None:
         self.handoffs = list(handoffs)
+        self.was_asked = asyncio.Event()
+        """For a handoff."""
         self.work: Callable[[ReceivedRequest], Step] = (lambda _: UpstreamAnswer("ok")) if says else ToolCaller()
 
     def __call__(self, received: ReceivedRequest) -> Step:
         if not received.asks_for_handoff:
             return self.work(received)
+        self.was_asked.set()
         return self.handoffs.pop(0) if len(self.handoffs) > 1 else self.handoffs[0]
 
 
@@ -244,6 +250,19 @@ async def test_the_gateway_a_key_and_a_request_say_who_writes(tmp_path: Path) ->
         assert OWN_KEY in asked(flow)[0].headers["authorization"] and by_key not in str(asked(flow)[0].headers)
 
 
+@pytest.mark.parametrize("writer", ["model", "built-in"])
+async def test_the_first_lines_of_serve_say_who_writes(tmp_path: Path, writer: str) -> None:
+    command = f"-m clew serve --upstream http://127.0.0.1:9 --port 0 --handoffs {writer} --log none".split()
+    environ = {**os.environ, "CLEW_HOME": str(tmp_path)}
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=PIPE, env=environ)
+    assert process.stdout is not None
+    first = [(await process.stdout.readline()).decode() for _ in range(2)]
+    process.terminate()
+    await process.communicate()
+    other = "model" if writer == "built-in" else "built-in"
+    assert "http://127.0.0.1:" in first[0] and f"--handoffs {other}" in first[1]
+
+
 async def test_a_key_pays_for_its_handoffs_and_none_is_written_beyond_its_budget(tmp_path: Path) -> None:
     model = "claude-sonnet-4-5"
     environ = {**OWN, "CLEW_MODEL_NAME": model}
@@ -316,7 +335,7 @@ async def test_a_refusal_is_remembered_for_the_credential_for_an_hour(tmp_path: 
     now = 0.0
     body = {"error": {"message": "tool_choice: this login may not do that"}}
     model = Model(UpstreamFault(status, body), HANDOFF)
-    async with gateway(tmp_path, model, clock=lambda: now) as flow:
+    async with gateway(tmp_path, model, clock=lambda: now, store_clock=lambda: 1_000_000.0 + now) as flow:
         agent = Agent(flow, "chat")
         while len(written_by(flow)) < 2:
             await agent.turn()
@@ -331,6 +350,44 @@ async def test_a_refusal_is_remembered_for_the_credential_for_an_hour(tmp_path: 
             await agent.turn()
             await flow.wait_for_handoffs()
         assert {record.status for record in flow.exchanges} == {200}
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        UpstreamFault(403),
+        StreamedAnswer(
+            UpstreamAnswer("half"),
+            error_after=1,
+            error=("error", '{"type": "error", "error": {"type": "permission_error", "message": "not this login"}}'),
+        ),
+    ],
+    ids=["refused", "refused inside a stream"],
+)
+async def test_a_refusal_is_remembered_by_every_process_and_for_every_model(tmp_path: Path, refusal: Step) -> None:
+    now = 0.0
+    clocks: dict[str, Any] = {"clock": lambda: now, "store_clock": lambda: 1_000_000.0 + now}
+    is_streamed = isinstance(refusal, StreamedAnswer)
+    async with gateway(tmp_path, Model(refusal, says=is_streamed), **clocks) as flow:
+        agent = Agent(flow, "messages", stream=is_streamed)
+        while not asked(flow):
+            await agent.turn(words=300 * is_streamed)
+            await flow.wait_for_handoffs()
+        environ = {"CLEW_MODEL_NAME": "another-model"}
+        async with gateway(tmp_path, Model(HANDOFF), environ=environ, **clocks) as later:
+            now = 3_000.0
+            other = Agent(later, "messages", model="another-model")
+            while not written_by(later):
+                await other.turn()
+                await later.wait_for_handoffs()
+            # The fold did not wait for a model up to 95% of the window.
+            assert not asked(later) and written_by(later) == ["built-in"]
+            assert max(it.usage.prompt_tokens for it in later.exchanges if it.usage) < 0.9 * WINDOW
+            now = 3_700.0
+            while not asked(later):
+                await other.turn()
+                await later.wait_for_handoffs()
+            assert {record.status for record in later.exchanges} == {200}
 
 
 async def test_it_covers_what_it_was_made_from_and_all_that_came_since_stays(tmp_path: Path) -> None:

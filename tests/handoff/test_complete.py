@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clew.handoff import UNVERIFIED_MARK, Entry, Handoff
-from clew.handoff.complete import CompletedHandoff, complete_handoff
+from clew.handoff.complete import CompletedHandoff, complete_handoff, find_inventions
 from clew.handoff.prompt import read_draft
 from clew.handoff.value import COMPLETED
 from clew.messages import Message
@@ -156,3 +156,46 @@ def test_a_number_that_is_only_a_part_of_a_longer_one_is_reported() -> None:
 def test_a_secret_that_the_model_wrote_is_removed() -> None:
     secret = "ghp_" + "aB3" * 12
     assert secret not in completed(f"## Goal\nLog in with {secret}.").text
+
+
+SHOWN = (
+    "commit 9f3c2ab1d0e44f5566778899aabbccddeeff0011",
+    "id of the upload: up_4c1d77e0aa",
+    "edited src/app/main.py and docs/plans/next.md, then listed src/app:\nmain.py\nutil.py",
+    "collected 70 items\n======= 1 failed, 69 passed in 3s =======",
+    "then: 70 passed; working in /srv",
+    "C:\\work\\box\\setup.cfg",
+)
+
+
+@pytest.mark.parametrize(
+    "invented",
+    [
+        "9f3c2ac",
+        "9f3c2ab999999",
+        "9f3c2ab1d0e44f5566778899aabbccddeeff0012",
+        "src/app/next.md",
+        "docs/plans/main.py",
+        "12 tests passed",
+        "12 tests are green",
+        "70/82 pass",
+        "69 of 82 tests passed",
+        "12 unit tests fail",
+    ],
+)
+def test_a_thing_that_is_only_like_one_that_was_shown_is_reported(invented: str) -> None:
+    assert [claim.text for claim in find_inventions(f"Now {invented}.", SHOWN)] == [invented]
+
+
+@pytest.mark.parametrize(
+    "true",
+    [
+        "9f3c2ab1d0e4 and 77e0aa",
+        "/srv/src/app/main.py, src/app/util.py, plans/next.md, box/setup.cfg",
+        "$ROOT/plans/next.md, app/main.py/docs/plans/next.md",
+        "All 70 tests pass, 70/70 pass, 69 of 70 tests passed, 1 failed",
+        "of 14 pairs 5 fail",
+    ],
+)
+def test_other_spellings_of_what_was_shown_are_not_reported(true: str) -> None:
+    assert find_inventions(f"Now {true}.", SHOWN) == []

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,10 @@ from clew.config import load_config
 from clew.events import Events
 from clew.messages import text_of
 from clew.providers import Delta, OnDelta, Provider, Reply, Request
-from clew.store import Store, open_store
-from clew.testing import call
-from clew.testing.scripted import ScriptedProvider, calls, refuses, says
-from clew.turn import STOPPED
+from clew.store import NewMessage, Store, open_store
+from clew.testing import assistant, call, user
+from clew.testing.scripted import ScriptedProvider, calls, handoff_text, refuses, says
+from clew.turn import CACHE_SECONDS, FOLD_BEFORE_SECONDS, STOPPED, Conversation
 
 ENTER, CTRL_C, CTRL_D, ALT_ENTER = "\r", "\x03", "\x04", "\x1b\r"
 ESC, SHIFT_TAB = "\x1b", "\x1b[Z"
@@ -94,8 +95,14 @@ class Driven:
 
 @asynccontextmanager
 async def chat_with(
-    provider: Provider, folder: Path, *first: str, window: int = 64_000, **settings: str
+    provider: Provider,
+    folder: Path,
+    *first: str,
+    window: int = 64_000,
+    begun: Callable[[Conversation], Awaitable[None]] | None = None,
+    **settings: str,
 ) -> AsyncIterator[Driven]:
+    """The chat; `begun` says what there is of its conversation before it starts."""
     environ = {"CLEW_HOME": str(folder / "home"), "HOME": str(folder), "PATH": "/usr/bin:/bin"}
     flags = ["model.name=scripted-model", f"model.context_length={window}"]
     config = load_config(environ, [*flags, *(f"{key.replace('__', '.')}={value}" for key, value in settings.items())])
@@ -113,6 +120,8 @@ async def chat_with(
         ):
             driven = Driven(terminal, keys, store, written)
             session = await app.new_session()
+            if begun is not None:
+                await begun(await app.runtime.conversation(session))
             work = run_terminal_chat(terminal, app, session, "ask", first, keyboard=Keyboard(keys, DummyOutput()))
             driven.task = asyncio.create_task(work)
             try:
@@ -690,4 +699,21 @@ async def test_a_question_for_approval_says_what_a_for_this_session_covers(tmp_p
         await chat.sees("a covers: terminal, ")
         chat.type("n", ENTER)
         await chat.sees("Kept.")
+        await chat.leaves()
+
+
+async def test_a_chat_in_which_nobody_writes_is_folded_before_the_cache_expires(tmp_path: Path) -> None:
+    async def begun(conversation: Conversation) -> None:
+        at = datetime.now(UTC) - timedelta(hours=1)
+        await conversation.append([NewMessage(user("Read the log."), at), NewMessage(assistant("Read."), at)])
+        while conversation.size.tokens < 0.42 * conversation.window.tokens:
+            await conversation.append([user("And this: " + "gears turn " * 500), assistant("Read.")])
+        conversation.note_sent()
+        assert conversation.view.sent_at is not None
+        conversation.view.sent_at -= CACHE_SECONDS["5m"] - FOLD_BEFORE_SECONDS - 0.1
+
+    provider = ScriptedProvider(says(handoff_text(goal="Mend the clock.", key_decisions="The blue lantern.")))
+    async with chat_with(provider, tmp_path, window=40_000, begun=begun, model__name="claude-sonnet-4-5") as chat:
+        await chat.sees("folded while idle")
+        assert len(provider.requests) == 1
         await chat.leaves()

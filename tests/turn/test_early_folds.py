@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from clew.config import Settings
 from clew.events import CompactionStarted
 from clew.messages import Message
 from clew.providers import Reply
+from clew.store import NewMessage
 from clew.testing import assistant, call, tool, user
 from clew.testing.runtime import Flow, flow_with
 from clew.testing.scripted import ScriptedProvider, handoff_text, refuses, says
@@ -37,15 +39,28 @@ class Clock:
 
 @asynccontextmanager
 async def talk(
-    folder: Path, clock: Clock, *replies: Any, share: float, last: str = "Ok.", fold_idle: bool = True, **more: Any
+    folder: Path,
+    clock: Clock,
+    *replies: Any,
+    share: float,
+    last: str = "Ok.",
+    fold_idle: bool = True,
+    is_returned_to: bool = True,
+    **more: Any,
 ) -> AsyncIterator[Flow]:
-    """A conversation that fills this share of the window after one turn, and the replies that follow."""
+    """A conversation that fills this share of the window after one turn, and the replies that follow.
+
+    Its person was away for an hour near the beginning, unless told otherwise.
+    """
     settings = Settings()
     settings = replace(settings, prompt_caching=replace(settings.prompt_caching, fold_idle=fold_idle))
     provider = ScriptedProvider(says(last, prompt_tokens=int(share * WINDOW)), *replies)
     given = {"window": WINDOW, "model": PRICED, "summarizes": True, "settings": settings, "clock": clock, **more}
     async with flow_with(provider, folder, **given) as flow:
         conversation = await flow.conversation()
+        before = datetime.now(UTC) - timedelta(hours=1) if is_returned_to else None
+        hello = [NewMessage(user("Hello."), before), NewMessage(assistant("Hello."), before)]
+        await conversation.append(hello)
         while conversation.size.tokens < share * WINDOW:
             at = len(conversation.messages)
             asked: list[Message] = [user(f"Read part {at}."), assistant(None, [call("read", {"part": at}, f"c{at}")])]
@@ -79,8 +94,13 @@ async def test_an_idle_conversation_is_folded_with_a_handoff_by_the_model(tmp_pa
 
 @pytest.mark.parametrize(
     ("share", "more"),
-    [(0.3, {}), (0.42, {"fold_idle": False}), (0.42, {"model": "a-model-without-a-price"})],
-    ids=["small", "switched off", "no price"],
+    [
+        (0.3, {}),
+        (0.42, {"is_returned_to": False}),
+        (0.42, {"fold_idle": False}),
+        (0.42, {"model": "a-model-without-a-price"}),
+    ],
+    ids=["small", "never returned to", "switched off", "no price"],
 )
 async def test_an_idle_conversation_stays_where_a_fold_is_not_wanted(
     tmp_path: Path, share: float, more: dict[str, Any]
@@ -96,7 +116,15 @@ async def test_it_stays_where_the_model_refuses_or_a_call_is_open(tmp_path: Path
         conversation = await flow.conversation()
         assert not await conversation.fold_before_expiry()
         await receive(flow.runtime, flow.session, [user("More."), assistant(None, [call("read", {}, "open")])])
-        assert not conversation.is_worth_folding_idle("5m")
+        assert not await conversation.is_worth_folding_idle("5m")
+        assert not reasons(flow)
+
+
+async def test_it_stays_where_another_process_has_continued_it(tmp_path: Path) -> None:
+    async with talk(tmp_path, Clock(), HANDOFF, share=0.42) as flow:
+        conversation = await flow.conversation()
+        await flow.store.append(flow.session, [user("From another window.")])
+        assert not await conversation.fold_before_expiry()
         assert not reasons(flow)
 
 
@@ -109,6 +137,32 @@ async def test_what_was_prepared_is_used_earlier_once_the_cache_has_expired(tmp_
         clock.now += 301
         await flow.turn(user("And now?"))
         assert reasons(flow) == ["cold"]
+
+
+async def test_without_a_model_a_conversation_is_folded_earlier_once_the_cache_has_expired(tmp_path: Path) -> None:
+    clock = Clock()
+    async with talk(tmp_path, clock, says("Warm."), says("Cold."), share=0.42, summarizes=False) as flow:
+        await flow.turn(user("Which one?"))
+        assert not reasons(flow)
+        clock.now += 301
+        await flow.turn(user("And now?"))
+        assert reasons(flow) == ["cold"]
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(4, []), (6, ["cold"])])
+async def test_after_a_restart_the_newest_stored_reply_says_whether_the_cache_has_expired(
+    tmp_path: Path, minutes: int, expected: list[str]
+) -> None:
+    at = datetime.now(UTC) - timedelta(minutes=minutes)
+    given: dict[str, Any] = {"window": WINDOW, "model": PRICED}
+    async with flow_with(ScriptedProvider(says("Late.")), tmp_path, **given) as flow:
+        conversation = await flow.conversation()
+        while conversation.size.tokens < 0.44 * WINDOW:
+            part = [user(f"Read part {conversation.size.tokens}. " + "gears turn " * 300), assistant("Read.")]
+            await conversation.append([NewMessage(message, at) for message in part])
+        await flow.runtime.forget(flow.session)
+        await flow.turn(user("Which one?"))
+        assert reasons(flow) == expected
 
 
 @pytest.mark.parametrize(("last", "expected"), [(DONE, ["finished"]), ("Shall I go on?", [])])

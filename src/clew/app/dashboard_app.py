@@ -246,7 +246,8 @@ class ConfiguredWindows:
         share = HYGIENE_SHARE if is_gateway else compression.threshold
         threshold = threshold_for(window.tokens, share, ServingModel(target, window).max_output)
         basis = _WINDOW_TEXTS.get(window.source, window.source)
-        return WindowLimits(window.tokens, threshold if compression.enabled else None, basis)
+        ttl = "5m" if is_gateway else self._settings.prompt_caching.cache_ttl  # clients of a gateway say their own
+        return WindowLimits(window.tokens, threshold if compression.enabled else None, basis, ttl)
 
 
 @asynccontextmanager

@@ -205,7 +205,7 @@ async def _check_keys(store: Store, host: str) -> None:
 def _tell(
     options: ServeOptions, config: LoadedConfig, address: str, upstreams: Sequence[str], console: Console
 ) -> None:
-    """Print where the gateway is, and what to paste for the clients that fit its upstreams."""
+    """Print where the gateway is and who writes handoffs, then what to paste for the clients that fit its upstreams."""
     store = store_location(config.settings, console.environ).label
     many = {"workers": options.workers} if options.workers > 1 else {}
     if options.as_json:
@@ -213,15 +213,15 @@ def _tell(
         chosen = json_fields(config.settings.gateway, "handoffs", "recall")
         console.print_json({**named, "upstreams": upstreams, **chosen, **many})
     else:
-        print_setups(setups_for(upstreams), address, served_model(config.settings.model), console)
-        console.print("\nOthers: clew serve --show all. Or nothing to paste: clew wrap -- COMMAND\n")
         by = f" by {options.workers} workers" if many else ""
         console.print(f"Listening at {address} ({options.mode}){by}, upstream {', '.join(upstreams)}.")
         if options.mode == "compact":
-            console.print("A conversation is folded when it fills 85% of its model's window.")
             console.print(HANDOFFS[config.settings.gateway.handoffs])
+            console.print("A conversation is folded when it fills 85% of its model's window.")
             console.print(RECALL[config.settings.gateway.recall])
         console.print(f"Conversations are kept in {store}. Ctrl-C stops.")
+        print_setups(setups_for(upstreams), address, served_model(config.settings.model), console)
+        console.print("\nOthers: clew serve --show all. Or nothing to paste: clew wrap -- COMMAND")
     console.out.flush()
 
 

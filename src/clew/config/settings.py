@@ -123,8 +123,8 @@ class PromptCachingSettings:
     )
     fold_idle: bool = setting(
         True,
-        "Fold a large conversation that is idle shortly before the provider's cache expires, where prices say that it "
-        "pays, and fold earlier once it has expired",
+        "Fold a large conversation that is idle shortly before the provider's cache expires, where earlier returns and "
+        "prices say that it pays, and fold earlier once it has expired",
     )
 
 

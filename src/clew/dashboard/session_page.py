@@ -14,6 +14,7 @@ from clew.dashboard.session_list import plain_session
 from clew.dashboard.timeline import CompactionEffect, compaction_effects, plain_effect, plain_timeline, requests_of
 from clew.dashboard.window_content import PART_LABELS, WindowContent, WindowPart, tokens_of
 from clew.store import (
+    CACHE_TTL_STATE,
     RECALLS,
     CompactionAccount,
     ConversationOverview,
@@ -201,6 +202,7 @@ async def context_page(catalog: SessionCatalog, overview: ConversationOverview) 
     details = (await catalog.figures([overview]))[0]
     content = await catalog.content(overview, details.last_call)
     limits = catalog.windows.limits(overview.model, overview.source)
+    ttl = (await catalog.store.state(overview.newest)).get(CACHE_TTL_STATE)
     largest = []
     for size in content.largest:
         rows = (
@@ -223,13 +225,16 @@ async def context_page(catalog: SessionCatalog, overview: ConversationOverview) 
         "tools": [_plain_part(part, part.name) for part in content.tools[:_MAX_TOOLS]],
         "largest": largest,
         "hint": context_hint(content),
-        "next_message": _next_message(content.tokens, overview),
+        "next_message": _next_message(content.tokens, overview, details.last_call, ttl or limits.cache_ttl),
     }
 
 
-def _next_message(tokens: int, overview: ConversationOverview) -> dict[str, Any] | None:
+def _next_message(
+    tokens: int, overview: ConversationOverview, last: RecordedCall | None, ttl: str
+) -> dict[str, Any] | None:
     """What the prompt of the next message costs while the provider has it cached, and once it has not."""
-    cost = next_message_cost(tokens, overview.model, None) if overview.model else None
+    provider = (last.provider or None) if last else None
+    cost = next_message_cost(tokens, overview.model, provider, ttl) if overview.model else None
     return None if cost is None else {"warm_usd": cost.warm, "cold_usd": cost.cold}
 
 

@@ -47,6 +47,8 @@ class WindowLimits:
     """None where compression is off."""
     basis: str
     """Where the size comes from, in words."""
+    cache_ttl: str = "5m"
+    """How long its provider keeps a prefix, unless the session says otherwise."""
 
 
 class WindowFinder(Protocol):

@@ -199,6 +199,8 @@ class OpenConversation:
     """The newest request as it was sent to the upstream, where a handoff may be requested after it."""
     cached_until: float | None = None
     """When the provider's cache of that request expires; None where it has none, or that was dealt with."""
+    answered: tuple[str, int] = ("", 0)
+    """The session and the number of the next message when that request was answered."""
     has_finished_task: bool = False
     """Whether a handoff was asked for because a task is finished: the next request is folded if it is there."""
     is_preparing: bool = False

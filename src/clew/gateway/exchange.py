@@ -74,7 +74,7 @@ from clew.gateway.upstream import (
 )
 from clew.gateway.wires import MAX_MODEL_CHARS, WirePath, WireRequest
 from clew.providers import ErrorClass, classify_error
-from clew.store import CLIENT_STATE, ModelCall
+from clew.store import CACHE_TTL_STATE, CLIENT_STATE, ModelCall
 from clew.turn import (
     COLD_AT,
     Conversation,
@@ -215,9 +215,12 @@ class ReplyRecording:
 
     async def _keep_client(self, exchange: GatewayExchange) -> None:
         conversation, opened = exchange.conversation, exchange.opened
-        if conversation is None or opened is None or not exchange.client.name or opened.is_client_kept:
+        if conversation is None or opened is None or opened.is_client_kept:
             return
-        await self._runtime.store.set_state(conversation.session, {CLIENT_STATE: exchange.client.name})
+        ttl = exchange.sent.cache_ttl if exchange.sent else None
+        known = {CLIENT_STATE: exchange.client.name, CACHE_TTL_STATE: ttl if ttl != "5m" else None}
+        if any(known.values()):
+            await self._runtime.store.set_state(conversation.session, {name: it for name, it in known.items() if it})
         opened.is_client_kept = True
 
     async def _store_or_retry(self, store: Callable[[], Awaitable[_Value]]) -> _Value | None:
@@ -460,15 +463,19 @@ class RequestFitting:
         if not conversation.may_fold_early(tokens):
             return
         is_by_model = self._handoffs.is_by_model(exchange, conversation)
+        ttl = request.wire.cache_ttl(request.body.raw)
         is_cold = (
-            COLD_AT * threshold <= tokens < threshold
-            and cold_fold_pays(tokens, conversation.target)
-            and await self._handoffs.is_cold(conversation, request.wire.cache_ttl(request.body.raw))
+            ttl is not None
+            and COLD_AT * threshold <= tokens < threshold
+            and cold_fold_pays(tokens, conversation.target, ttl)
+            and await conversation.is_cold(ttl)
         )
-        if is_cold and not is_by_model:
-            await conversation.compact_at_once(tokens, "cold")
-        elif is_cold and (ready := await self._handoffs.ready(conversation)):
-            await conversation.use_prepared(ready, tokens, "cold")
+        if is_cold:
+            ready = await self._handoffs.ready(conversation) if is_by_model else None
+            is_used = ready is not None and await conversation.use_prepared(ready, tokens, "cold")
+            # A model that can open what was folded continues as well with a built-in handoff.
+            if not is_used and (not is_by_model or exchange.may_recall):
+                await conversation.compact_at_once(tokens, "cold")
         elif opened is not None and opened.has_finished_task:
             # Once only: in the middle of the next task a fold waits for the threshold.
             opened.has_finished_task = False

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -65,9 +64,12 @@ _OUTDATED = 0.20
 _ASK_SECONDS = 600.0
 """The longest that a model is waited for, and so long another process is taken to be at it."""
 _STATE = "handoff"
+_REFUSED_STATE = "handoff.refused."
+"""Before what names a credential: set in the conversation in which its provider refused."""
 # They name one request, and this is another one.
 _OF_ONE_REQUEST = ("idempotency-key", "x-request-id", "x-client-request-id")
 _TOO_LARGE = ("prompt_too_long", "payload_too_large", "output_cap_too_large")
+_REFUSED_IN_STREAM = ("auth", "quota", "rate_limit", "bad_request")
 
 _log = logging.getLogger("clew.gateway")
 
@@ -88,8 +90,8 @@ class Handoffs:
         self._callers = callers
         self._writer: HandoffWriter = writer
         self._clock = clock
-        self._refused: dict[tuple[str, str], float] = {}
-        """Credentials and models, and until when they are not asked again."""
+        self._refused: dict[str, float] = {}
+        """Credentials as far as known here, and until when they are not used again; the store has those of all."""
         self._preparing: set[asyncio.Task[bool]] = set()
         self._charging: set[asyncio.Task[bool]] = set()
 
@@ -110,7 +112,7 @@ class Handoffs:
             conversation.engine.name == ContextCompressor.name
             and self._runtime.options.settings.prompt_caching.extend_for_summaries
             and request.wire.text_fields(request.body) is not None
-            and not self._is_refused(exchange.caller, request.model)
+            and not self._is_refused(exchange.caller)
         )
 
     # -- preparing -----------------------------------------------------------------------------------------------------
@@ -132,6 +134,7 @@ class Handoffs:
             return
         ttl, taken = opened.sent.cache_ttl, time.monotonic() - exchange.started
         opened.cached_until = None if ttl is None else self._clock() - taken + CACHE_SECONDS[ttl]
+        opened.answered = (conversation.session, conversation.view.next_seq)
         turns, summary = conversation.turns, conversation.summary_tokens
         if is_time_to_prepare(tokens, turns, threshold):
             if handoff_pays(tokens, turns, summary, conversation.target):
@@ -158,6 +161,8 @@ class Handoffs:
             conversation = await self._runtime.conversation(session)
             if conversation.session == opened.tried[0] and not self._has_grown(conversation, opened.tried[1]):
                 return False
+            if self._runtime.options.auxiliary is None and await self._was_refused(sent.caller):
+                return False
             return await self._prepare(opened, conversation, sent)
         except ClewError as problem:
             _log.error("a handoff could not be prepared: %s", where_it_failed(problem))
@@ -180,7 +185,7 @@ class Handoffs:
         mark = {"session": session, "tokens": tokens, "until": time.time() + _ASK_SECONDS, "prepared": before}
         await store.set_state(session, {_STATE: mark})
         asked = HostCalls(partial(self._ask, sent, conversation), sent.view, sent.shown)
-        conversation.host_calls = None if self._is_refused(sent.caller, sent.model) else asked
+        conversation.host_calls = None if self._is_refused(sent.caller) else asked
         try:
             prepared = await conversation.prepare_ahead()
         except asyncio.CancelledError:
@@ -221,16 +226,24 @@ class Handoffs:
                 _start(self._fold_idle(opened, opened.sent), self._preparing)
 
     async def _fold_idle(self, opened: OpenConversation, sent: UpstreamRequest) -> bool:
-        """Fold a conversation with a handoff of its model, where that pays and the conversation has not continued."""
+        """Fold a conversation with a handoff of its model, where that pays and the conversation has not continued.
+
+        A question is stored before it is answered, also by other processes: so nothing is folded while one is answered.
+        """
         session, since = opened.view.session, opened.used_at
         try:
             conversation = None if session is None else await self._runtime.conversation(session)
-            if conversation is None or not conversation.is_worth_folding_idle(sent.cache_ttl or "5m"):
+            if (
+                conversation is None
+                or (conversation.session, conversation.view.next_seq) != opened.answered
+                or not await conversation.is_worth_folding_idle(sent.cache_ttl or "5m")
+            ):
                 return False
             await self.prepare(opened)
             ready = await self.ready(conversation)
             async with opened.lock:
-                if ready is None or opened.waiting > 1 or opened.used_at != since:
+                is_unused = opened.waiting == 1 and opened.used_at == since
+                if ready is None or not is_unused or not await conversation.is_newest():
                     return False
                 return await conversation.use_prepared(ready, conversation.size.tokens, "idle")
         except ClewError as problem:
@@ -238,21 +251,6 @@ class Handoffs:
             return False
         finally:
             opened.waiting -= 1
-
-    async def is_cold(self, conversation: Conversation, ttl: str | None) -> bool:
-        """Whether the provider's cache of a conversation has certainly expired."""
-        if ttl is None or not self._runtime.options.settings.prompt_caching.fold_idle:
-            return False
-        view, seconds = conversation.view, CACHE_SECONDS[ttl]
-        if view.sent_at is not None:
-            return self._runtime.options.clock() - view.sent_at >= seconds
-        # It was closed meanwhile, or another process served it: the newest reply has its time in the store.
-        replies = (at for at in range(len(view.messages) - 1, -1, -1) if view.messages[at]["role"] == "assistant")
-        seq = next((seq for at in replies if (seq := view.seqs[at]) is not None), None)
-        if seq is None:
-            return False
-        (row,) = await self._runtime.store.messages(conversation.session, seq, seq + 1)
-        return (datetime.now(UTC) - row.at).total_seconds() >= seconds
 
     async def settled(self) -> None:
         """Wait until nothing is being prepared, and all is paid for."""
@@ -267,8 +265,26 @@ class Handoffs:
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
-    def _is_refused(self, caller: Caller, model: str) -> bool:
-        return self._clock() < self._refused.get((caller.credential_id, model), 0.0)
+    def _is_refused(self, caller: Caller) -> bool:
+        return self._clock() < self._refused.get(caller.credential_id, 0.0)
+
+    async def _was_refused(self, caller: Caller) -> bool:
+        """Whether a provider refused to write a handoff for a credential within the hour, to any process."""
+        if not self._is_refused(caller):
+            owner = caller.owner if caller.key is None else None
+            ago = await self._runtime.store.seconds_since_state(_REFUSED_STATE + caller.credential_id, owner=owner)
+            if ago is not None and ago < REFUSED_SECONDS:
+                self._note_refused(caller, REFUSED_SECONDS - ago)
+        return self._is_refused(caller)
+
+    def _note_refused(self, caller: Caller, seconds: float) -> None:
+        now = self._clock()
+        self._refused = {one: until for one, until in self._refused.items() if now < until}
+        self._refused[caller.credential_id] = now + seconds
+
+    async def _keep_refused(self, caller: Caller, session: str) -> None:
+        self._note_refused(caller, REFUSED_SECONDS)
+        await self._runtime.store.set_state(session, {_REFUSED_STATE + caller.credential_id: True})
 
     async def _ask(self, sent: UpstreamRequest, conversation: Conversation, instruction: str, max_tokens: int) -> Reply:
         """The reply to what was sent with an instruction behind it, paid for by the caller; `ProviderRefused`."""
@@ -279,7 +295,7 @@ class Handoffs:
         try:
             async with asyncio.timeout(_ASK_SECONDS), upstream.open("POST", sent.url, headers, body) as response:
                 if response.status >= 400:
-                    raise await self._refusal(sent, response)
+                    raise await self._refusal(sent, conversation.session, response)
                 reader = ReplyReader(sent.path.wire, response.headers.get("Content-Type", ""))
                 async for chunk in response.content.iter_any():
                     reader.feed(chunk)
@@ -293,18 +309,20 @@ class Handoffs:
         reply = reader.reply(sent.model)
         if reply is None:
             problem = reader.problem or "the reply did not come to its end"
-            raise ProviderRefused(upstream.host, ErrorClass("other"), problem)
+            # An error inside a stream has no status of its own.
+            fault = classify_error(400 if "invalid_request" in problem else None, problem, upstream.host)
+            if fault.kind in _REFUSED_IN_STREAM:
+                await self._keep_refused(sent.caller, conversation.session)
+            raise ProviderRefused(upstream.host, fault, problem)
         return replace(reply, usage=usage)
 
-    async def _refusal(self, sent: UpstreamRequest, response: aiohttp.ClientResponse) -> ProviderRefused:
+    async def _refusal(self, sent: UpstreamRequest, session: str, response: aiohttp.ClientResponse) -> ProviderRefused:
         """What a refusal says; it is remembered, unless it is about the size of this request or the provider's own."""
         host = self._upstreams.at(sent.url).host
         words = (await read_error(response)).decode("utf-8", "replace")
         fault = classify_error(response.status, words, host, headers=response.headers)
         if response.status < 500 and fault.kind not in _TOO_LARGE:
-            now = self._clock()
-            self._refused = {one: until for one, until in self._refused.items() if now < until}
-            self._refused[sent.caller.credential_id, sent.model] = now + REFUSED_SECONDS
+            await self._keep_refused(sent.caller, session)
         return ProviderRefused(host, fault, words)
 
     def _charge(self, sent: UpstreamRequest, conversation: Conversation, reader: ReplyReader) -> CanonicalUsage | None:

@@ -9,7 +9,7 @@ invention is also marked.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,20 @@ _PATH = re.compile(
     r"(?<![A-Za-z0-9_/.@:-])(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.@+-]+){2,}"
     r"|(?<![A-Za-z0-9_/.@:-])[A-Za-z0-9_.@+-]+(?:/[\w.@+-]+)+\.[A-Za-z0-9]{1,5}(?![A-Za-z0-9_])"
 )
-_COUNT = re.compile(r"\b(\d+) (?:tests? )?(passed|failed|passing|failing|errors?)\b")
+_TESTS = r"(?:tests?|specs?|checks?|cases?)"
+_OUTCOME = r"pass(?:ed|es|ing)?|green|succeed(?:ed|s)?|fail(?:ed|s|ing|ures?)?|red|errors?"
+_COUNT = re.compile(
+    r"\b(?P<number>\d+)(?:"
+    rf" ?(?:/|of|out of) ?(?P<total>\d+) (?:{_TESTS} )?(?:(?:are|is|were|now|all|still) ){{0,2}}(?P<of>{_OUTCOME})"
+    rf"|(?: \w+)? {_TESTS} (?:(?:are|is|were|now|all|still) ){{0,2}}(?P<tests>{_OUTCOME})"
+    r"| (?P<bare>passed|failed|passing|failing|errors?))\b"
+)
+_NEAR_COUNT = re.compile(
+    rf"\b(?:(?P<total>(?:{_TESTS}|items|examples|total)\b)|(?P<passed>pass|ok\b|green|succe)|(?P<failed>fail|err|red\b))"
+    r"|(?P<ticked>[✓✔])|(?P<crossed>[✗✘])"
+)
+"""Words by which conversations name an outcome, or all tests."""
+_WHOLE_NUMBER = re.compile(r"(?<![\w.])\d+(?!\w)")
 _QUOTE = re.compile(r'(?:^|(?<=[\s(\[:*]))"([^"]{24,400})"(?=$|[\s).,;:!?*\]])|“([^”]{24,400})”')
 _NO_TEXT = re.compile(r"[\W_]+")
 _ELISION = re.compile(r"\s*(?:…|\.\.\.|\[…\]|\[\.\.\.\]| / )\s*")
@@ -45,6 +58,12 @@ _FEWEST_CHARS_OF_QUOTE = 16
 _RUN_WORDS, _SHARE_OF_RUNS = 3, 0.7
 """A quote is shown where so many of its runs of words are: models mend spelling and leave words out."""
 _FEWEST_DIGITS = 4
+_NEAR_CHARS = 24
+_FOLDERS_OF_URL = re.compile(r"\bhttps?://\S*/")
+_SLASHES = re.compile(r"[\\/]+")
+_OTHER_ENDING = re.compile(r"(?<=\w)/\.\w{1,5}$")
+"""`paper.pdf/.txt` names two files."""
+_HEX = tuple("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +193,15 @@ def find_inventions(text: str, sources: Sequence[str]) -> list[Claim]:
     found: dict[str, Claim] = {}
     for pattern in (_UUID, _HASH):
         for match in pattern.finditer(text):
-            # A prefix of a hash is the hash.
-            if match[0] not in everything and match[0][:7] not in everything:
+            if not _shows_hash(match[0], everything):
                 found.setdefault(match[0], Claim(match[0], is_certain=True))
-    paths = {match[0] for match in _PATH.finditer(text) if not _shows_path(match[0], everything)}
+    slashed = _SLASHES.sub("/", _FOLDERS_OF_URL.sub(" ", everything))
+    paths = {
+        match[0]
+        for match in _PATH.finditer(text)
+        if match[0].lower() not in everything
+        and not _shows_path(match[0], slashed, is_below_variable=text[match.start() - 1 : match.start()] == "$")
+    }
     # A folder of another claim is the same claim.
     for path in sorted(paths):
         if not any(other != path and other.startswith(path) for other in paths):
@@ -189,8 +213,10 @@ def find_inventions(text: str, sources: Sequence[str]) -> list[Claim]:
             continue
         if not re.search(rf"(?<!\d){re.escape(number)}(?!\d)", digits) and not _is_rounded(number, digits):
             found.setdefault(match[0].rstrip(","), Claim(match[0].rstrip(","), is_certain=False))
-    for match in _COUNT.finditer(text):
-        if not re.search(rf"\b{match[1]}\b[^\n]{{0,24}}\b{match[2][:4]}", everything) and match[1] != "0":
+    claimed = list(_COUNT.finditer(text))
+    counts = _counts_in(everything) if claimed else {}
+    for match in claimed:
+        if not _shows_count(match, counts, everything):
             found.setdefault(match[0], Claim(match[0], is_certain=False))
     plain = _plain(everything)
     for quote in _quotes_in(text):
@@ -215,14 +241,79 @@ def _shows_quote(part: str, plain: str) -> bool:
     return bool(runs) and sum(run in plain for run in runs) >= _SHARE_OF_RUNS * len(runs)
 
 
-def _shows_path(path: str, everything: str) -> bool:
-    """Whether the path, or its file name below a folder that is named too, occurs."""
-    lowered = path.lower().rstrip(".")
+def _shows_hash(claimed: str, everything: str) -> bool:
+    """Whether the hash occurs whole, or as the beginning or the end of a longer one."""
+    for at in _places(claimed, everything):
+        stop = at + len(claimed)
+        if everything[max(0, at - 1) : at] not in _HEX or everything[stop : stop + 1] not in _HEX:
+            return True
+    return False
+
+
+def _counts_in(everything: str) -> dict[str, set[str]]:
+    """The numbers that stand near a word for tests that passed or failed, or for all of them."""
+    found: dict[str, set[str]] = {"passed": set(), "failed": set(), "total": set()}
+    for match in _NEAR_COUNT.finditer(everything):
+        kind = {"ticked": "passed", "crossed": "failed"}.get(str(match.lastgroup), str(match.lastgroup))
+        before = everything[max(0, match.start() - _NEAR_CHARS) : match.start()].rpartition("\n")[2]
+        behind = everything[match.end() : match.end() + _NEAR_CHARS].partition("\n")[0]
+        found[kind].update(_WHOLE_NUMBER.findall(before), _WHOLE_NUMBER.findall(behind)[:1])
+    return found
+
+
+def _shows_count(match: re.Match[str], counts: Mapping[str, set[str]], everything: str) -> bool:
+    """Whether the number is named with the outcome, and the total with tests or with the number."""
+    number, total, outcome = match["number"], match["total"], match["of"] or match["tests"] or match["bare"]
+    kind = "passed" if outcome[0] in "pgs" else "failed"
+    # "Ran 70 tests", and nothing of a failure.
+    is_all_of_them = kind == "passed" and total in (None, number) and number in counts["total"]
+    if number != "0" and number not in counts[kind] and not is_all_of_them:
+        return False
+    return total in (None, number) or total in counts["total"] | counts[kind] or f"{number}/{total}" in everything
+
+
+def _shows_path(path: str, everything: str, *, is_below_variable: bool = False) -> bool:
+    """Whether the path occurs, or parts of it that together are the path: below a folder that is named, as a listing
+    of it shows them, or words joined by slashes.
+
+    A name that occurs only below other folders is no such part.
+    """
+    lowered = _OTHER_ENDING.sub("", path.lower().rstrip(".").replace("\\", "/"))
     if lowered in everything:
         return True
-    names = [name for name in re.split(r"[\\/]", lowered) if name and name not in ("~", ".", "..")]
-    # Words joined by slashes, and paths below a root that is stated elsewhere.
-    return all(name in everything for name in names)
+    names = [name for name in lowered.split("/") if name and name not in ("~", ".", "..")]
+    reached = {1 if is_below_variable else 0}
+    """How many names are shown by parts."""
+    first = frozenset(reached)
+    for stop in range(1, len(names) + 1):
+        for start in sorted(reached):
+            if start < stop and _shows_part("/".join(names[start:stop]), everything, is_first=start in first):
+                reached.add(stop)
+                break
+    return len(names) in reached
+
+
+def _shows_part(part: str, everything: str, *, is_first: bool) -> bool:
+    """Whether names occur one behind the other; one name behind others only where it stands below no other folder."""
+    is_bare_needed, is_shown = not is_first and "/" not in part, False
+    for at in _places(part, everything):
+        before = everything[max(0, at - 2) : at]
+        behind = everything[at + len(part) : at + len(part) + 1]
+        if before[-1:].isalnum() or behind.isalnum() or behind in ("_", "-"):
+            continue
+        if is_bare_needed and before[-1:] == "/" and before != "./":
+            return False
+        is_shown = True
+        if not is_bare_needed:
+            break
+    return is_shown
+
+
+def _places(text: str, everything: str) -> Iterator[int]:
+    at = everything.find(text)
+    while at >= 0:
+        yield at
+        at = everything.find(text, at + 1)
 
 
 def _is_rounded(number: str, digits: str) -> bool:

@@ -45,7 +45,16 @@ from clew.store.base import (
     ViewItem,
     WrittenMessage,
 )
-from clew.store.calls import AUXILIARY, CLIENT_STATE, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
+from clew.store.calls import (
+    AUXILIARY,
+    CACHE_TTL_STATE,
+    CLIENT_STATE,
+    CallFilter,
+    CallSource,
+    Grouping,
+    ModelCall,
+    UsageTotal,
+)
 from clew.store.database import Clock, Database, wall_clock
 from clew.store.export import export_in_shape, history_rows, system_message
 from clew.store.files import FileModeProblem, back_up_database, check_file_modes, list_backups, make_private
@@ -121,6 +130,7 @@ async def open_store(
 
 __all__ = [
     "AUXILIARY",
+    "CACHE_TTL_STATE",
     "CLIENT_STATE",
     "COMPRESSION",
     "LEFT_OUT",

@@ -23,6 +23,8 @@ _INSERT = (
     " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros, cost_direct_micros)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
 )
+CACHE_TTL_STATE = "cache_ttl"
+"""Under this name a gateway keeps how long the provider has a conversation in its cache, where not five minutes."""
 CLIENT_STATE = "client"
 """The state in which whoever serves several programs keeps the name of the one that a conversation is of."""
 CLIENT_OF = "(SELECT st.value FROM states st WHERE st.conversation = {} AND st.name = 'client')"

@@ -235,6 +235,22 @@ def stored_messages(
     return stored
 
 
+def count_returns(name: str, seconds: float, owner: str | None) -> Steps[int]:
+    """How many messages of the user came so long after the message before them."""
+    found, count = (yield from sessions.find(name, owner)), 0
+    for segment in (yield from segments_of(found)):
+        row = yield from fetch_one(
+            "SELECT COUNT(*) FROM (SELECT role, at - LAG(at) OVER (ORDER BY seq) AS waited FROM messages"
+            " WHERE conversation = ? AND seq >= ? AND seq < ?) AS pauses WHERE role = 'user' AND waited >= ?",
+            segment.conversation,
+            segment.start,
+            2**62 if segment.stop is None else segment.stop,
+            int(seconds * 1_000_000),
+        )
+        count += int(row[0]) if row else 0
+    return count
+
+
 def branch(name: str, at: int | None, new_name: str | None, owner: str | None, now: int) -> Steps[Session]:
     """A new conversation that shares the first `at` messages of a session (all by default), and its states."""
     found = yield from sessions.find(name, owner)

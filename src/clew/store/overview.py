@@ -41,7 +41,7 @@ ORDER BY c.id DESC LIMIT ?
 """.replace("{client}", f"COALESCE({CLIENT_OF.format('c.id')}, f.source)")
 _CALLS = """
 SELECT k.seq, k.at, k.model, k.source, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens,
-    k.reasoning_tokens, k.cost_micros, k.cost_direct_micros
+    k.reasoning_tokens, k.cost_micros, k.cost_direct_micros, k.provider
 FROM calls k WHERE k.conversation = ?
 """
 _LAST_ASKED_FOR = " AND k.source <> 'auxiliary' ORDER BY k.id DESC LIMIT 1"
@@ -124,6 +124,7 @@ class RecordedCall:
     usage: CanonicalUsage
     cost_micros: int | None
     cost_direct_micros: int | None
+    provider: str
 
     @property
     def is_auxiliary(self) -> bool:
@@ -370,7 +371,7 @@ def _newest_words(found: SessionRow) -> Steps[Message | None]:
 
 
 def _call(row: tuple[Any, ...]) -> RecordedCall:
-    return RecordedCall(row[0], as_datetime(row[1]), row[2], row[3], CanonicalUsage(*row[4:9]), row[9], row[10])
+    return RecordedCall(row[0], as_datetime(row[1]), row[2], row[3], CanonicalUsage(*row[4:9]), *row[9:12])
 
 
 def _account(row: tuple[Any, ...], active: set[int]) -> CompactionAccount:

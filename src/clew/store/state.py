@@ -79,6 +79,20 @@ class StateStore(Operations):
         yield from _set_value(found.conversation, name, after, self._now())
         return True
 
+    @reads
+    def seconds_since_state(self, name: str, *, owner: str | None = None) -> Steps[float | None]:
+        """How long ago a value of this name was last set in any conversation of the owner, or of anybody; None where
+        there is none.
+        """
+        row = yield from fetch_one(
+            "SELECT MAX(s.at) FROM conversations c JOIN states s ON s.conversation = c.id"
+            " WHERE s.name = ? AND (CAST(? AS TEXT) IS NULL OR c.owner = ?)",
+            name,
+            owner,
+            owner,
+        )
+        return None if row is None or row[0] is None else (self._now() - int(row[0])) / 1_000_000
+
     @writes
     def put_engine_records(
         self, session: str, engine: str, records: Sequence[EngineRecord], *, owner: str | None = None

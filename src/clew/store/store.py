@@ -240,6 +240,16 @@ class Store(SearchStore, NodeStore, OverviewStore, StateStore, KeyStore):
         """
         return (yield from history.stored_messages(session, start, stop, owner, keep_damaged))
 
+    @reads
+    def next_seq(self, session: str, *, owner: str | None = None) -> Steps[int]:
+        """The number of the next message of a session's conversation."""
+        return (yield from sessions.next_seq((yield from sessions.find(session, owner))))
+
+    @reads
+    def count_returns(self, session: str, seconds: float, *, owner: str | None = None) -> Steps[int]:
+        """How often a person wrote in a session's conversation after nothing was added to it for so long."""
+        return (yield from history.count_returns(session, seconds, owner))
+
     # Compactions
 
     @writes

@@ -76,6 +76,7 @@ async def gateway_with(
     adds_breakpoints: bool = False,
     observers: tuple[GatewayObserver, ...] = (),
     clock: Callable[[], float] = time.monotonic,
+    store_clock: Callable[[], float] = time.time,
     ping_seconds: float = PING_SECONDS,
     hold_seconds: float = HOLD_SECONDS,
     handoffs: HandoffWriter = "built-in",
@@ -94,7 +95,7 @@ async def gateway_with(
     async with AsyncExitStack() as last:
         if not upstream.base_url:
             await last.enter_async_context(upstream)
-        store = await last.enter_async_context(open_store(store_url or folder / "state.db"))
+        store = await last.enter_async_context(open_store(store_url or folder / "state.db", clock=store_clock))
         options = GatewayAppOptions(
             (upstream.base_url,) if upstreams is None else upstreams,
             mode,

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from clew.caching import apply_cache_control, prompt_cache_key
@@ -320,12 +321,9 @@ class Conversation:
             if self.is_due(tokens):
                 is_over = self.view.last_prompt_tokens >= self.engine.get_status().threshold_tokens
                 await self._compact_due(CompactionRequest("usage" if is_over else "preflight", tokens))
-            elif (
-                self.preparer.is_ready_by_model
-                and self.may_fold_early(tokens)
-                and (reason := self._early_reason(tokens))
-            ):
-                if (ready := await self.preparer.claim(tokens)) is not None:
+            elif self.may_fold_early(tokens) and (reason := await self._early_reason(tokens)):
+                ready = await self.preparer.claim(tokens)
+                if ready is not None or not self.services.options.summarizes:
                     await self.compact_or_keep(CompactionRequest(reason, tokens), ready)
             else:
                 self.preparer.prepare_ahead(tokens, self.settled)
@@ -380,16 +378,46 @@ class Conversation:
         budgets = budgets_for(self.window.tokens, self.services.options.settings.compression)
         return int(HANDOFF_SHARE * budgets.max_summary)
 
-    def is_worth_folding_idle(self, ttl: str) -> bool:
+    async def is_worth_folding_idle(self, ttl: str) -> bool:
         """Whether to fold it, idle as it is, before the provider's cache expires."""
         settings, tokens = self.services.options.settings, self.size.tokens
+        if (
+            not settings.prompt_caching.fold_idle
+            or tokens < IDLE_AT * self.window.tokens
+            or not self.may_fold_early(tokens)
+            or self.has_open_calls
+            or not await self.is_newest()
+        ):
+            return False
+        returns = await self.services.store.count_returns(self.session, CACHE_SECONDS[ttl])
+        return idle_fold_pays(tokens, self.summary_tokens, self.target, returns, ttl)
+
+    async def is_newest(self) -> bool:
+        """Whether the store has nothing of the conversation that is not in view: no other process continued it."""
+        await self.settled()
+        store, session = self.services.store, self.session
         return (
-            settings.prompt_caching.fold_idle
-            and tokens >= IDLE_AT * self.window.tokens
-            and self.may_fold_early(tokens)
-            and not self.has_open_calls
-            and idle_fold_pays(tokens, self.summary_tokens, self.target, ttl)
+            await store.get_compression_tip(session) == session
+            and await store.next_seq(session) == self.view.next_seq
+            and await store.base(session) == self.view.base
         )
+
+    async def is_cold(self, ttl: str) -> bool:
+        """Whether the provider's cache of it has expired, so that a fold spoils nothing; False where that is switched
+        off.
+        """
+        view, options = self.view, self.services.options
+        if not options.settings.prompt_caching.fold_idle:
+            return False
+        if view.sent_at is not None:
+            return options.clock() - view.sent_at >= CACHE_SECONDS[ttl]
+        # It was opened anew, or another process served it: the newest reply has its time in the store.
+        replies = (at for at in range(len(view.messages) - 1, -1, -1) if view.messages[at]["role"] == "assistant")
+        seq = next((seq for at in replies if (seq := view.seqs[at]) is not None), None)
+        if seq is None:
+            return False
+        (row,) = await self.services.store.messages(self.session, seq, seq + 1)
+        return (datetime.now(UTC) - row.at).total_seconds() >= CACHE_SECONDS[ttl]
 
     async def fold_before_expiry(self) -> bool:
         """Fold it while it is idle, with a handoff by the model, where that pays; whether it was folded.
@@ -397,13 +425,13 @@ class Conversation:
         A turn that begins meanwhile does not wait for it, and what was prepared is there for it when it is due.
         """
         ttl, seen, preparer = self.services.cache_policy(self.target).ttl, self.view.next_seq, self.preparer
-        if self.is_in_use or not self.is_worth_folding_idle(ttl):
+        if self.is_in_use or not await self.is_worth_folding_idle(ttl):
             return False
         if preparer.task is None:
             preparer.start(CompactionRequest("idle", self.size.tokens), self.settled)
         if (task := preparer.task) is not None:
             await asyncio.wait({task})
-        if self.is_in_use or self.view.next_seq != seen or preparer.task is not task:
+        if self.view.next_seq != seen or preparer.task is not task or not await self.is_newest() or self.is_in_use:
             return False
         async with self.locks.compaction:
             tokens = self.size.tokens
@@ -414,14 +442,15 @@ class Conversation:
             done = None if ready is None else await self.compact_or_keep(CompactionRequest("idle", tokens), ready)
             return done is not None and done.changed
 
-    def _early_reason(self, tokens: int) -> str:
-        """Why what is ready is used below the threshold; empty where it is not."""
-        if self.preparer.reason == "finished":
+    async def _early_reason(self, tokens: int) -> str:
+        """Why to compact below the threshold, with what a model prepared, or built-in where none writes; or nothing."""
+        options, is_ready = self.services.options, self.preparer.is_ready_by_model
+        if is_ready and self.preparer.reason == "finished":
             return "finished"
-        left, policy = self.cache_seconds_left, self.services.cache_policy(self.target)
-        is_cold = left is not None and left <= 0 and self.services.options.settings.prompt_caching.fold_idle
-        is_large = tokens >= COLD_AT * self.engine.threshold_tokens
-        return "cold" if is_cold and is_large and cold_fold_pays(tokens, self.target, policy.ttl) else ""
+        if (options.summarizes and not is_ready) or not options.settings.prompt_caching.enabled:
+            return ""
+        ttl, is_large = self.services.cache_policy(self.target).ttl, tokens >= COLD_AT * self.engine.threshold_tokens
+        return "cold" if is_large and cold_fold_pays(tokens, self.target, ttl) and await self.is_cold(ttl) else ""
 
     def _is_worth_folding_at_end_of_task(self) -> bool:
         tokens = self.size.tokens

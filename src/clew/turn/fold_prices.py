@@ -28,10 +28,8 @@ FINISHED_AT: Final = 0.60 / 0.85
 """Of the threshold, 60% of the window in the gateway: from there on a finished task may be folded."""
 KEPT_SHARE: Final = 0.30
 """Of what is in view before a fold, about so much is there after it."""
-RETURNS: Final = 0.5
-"""How often somebody who was away until the cache expired comes back: in recordings 4 of 8 times, ends included."""
 LATER_TURNS: Final = 10
-"""Turns that follow then; in the same recordings 9, 158, 428 and 435."""
+"""Turns that follow a pause in which the cache expired; in recordings 9, 158, 428 and 435."""
 HANDOFF_SHARE: Final = 0.6
 """Of its budget, so much a model uses for a handoff: six by a strong model took 50 to 61%."""
 
@@ -56,15 +54,16 @@ def next_message_cost(tokens: int, model: str, provider: str | None, ttl: str = 
     return NextMessageCost(read, max(plain, written))
 
 
-def idle_fold_pays(tokens: int, summary: int, target: ModelTarget, ttl: str = "5m") -> bool:
+def idle_fold_pays(tokens: int, summary: int, target: ModelTarget, returns: int, ttl: str = "5m") -> bool:
     """Whether to fold an idle conversation before its cache expires, with a handoff of so many tokens by the model.
 
-    Asking for the handoff reads the cache once more; nothing of that is saved if nobody comes back.
+    Asking for the handoff reads the cache once more; nothing of that is saved if nobody comes back. The chance of that
+    is taken from the conversation: somebody came back from `returns` pauses, and it is not known of this one.
     """
     cost, written = _costs(tokens, summary, target, ttl)
     if cost is None or written is None:
         return False
-    return RETURNS * (1 - KEPT_SHARE) * (cost.cold + LATER_TURNS * cost.warm) > cost.warm + written
+    return returns / (returns + 1) * (1 - KEPT_SHARE) * (cost.cold + LATER_TURNS * cost.warm) > cost.warm + written
 
 
 def cold_fold_pays(tokens: int, target: ModelTarget, ttl: str = "5m") -> bool:
