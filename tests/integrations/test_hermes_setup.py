@@ -178,3 +178,19 @@ def test_the_doctor_asks_the_interpreter_of_hermes(
         assert is_ok or "cannot load Clew" in told["hermes"]["problems"][0]
     code, told = ran(capsys, environ, "setup", "hermes")
     assert (code, told["in_use"]) == (1, False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a program there has no first line with its interpreter")
+def test_asking_the_interpreter_of_hermes_runs_nothing_of_the_current_project(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, project = tmp_path / "bin" / "hermes", tmp_path / "project"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n")
+    program.chmod(0o755)
+    (project / "clew").mkdir(parents=True)
+    for name in ("clew/__init__.py", "json.py", "email.py"):
+        (project / name).write_text(f"open({str(project / 'was_run')!r}, 'a').write({name!r})\n")
+    monkeypatch.chdir(project)
+    ran(capsys, environ, "setup", "hermes")
+    assert not (project / "was_run").exists()

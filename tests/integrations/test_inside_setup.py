@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,44 @@ def test_the_note_for_plugins_is_private(machine: Machine) -> None:
     note = machine.home / ".clew" / "inside.json"
     assert note.stat().st_mode & 0o077 == 0
     assert json.loads(note.read_text())["start"][-2:] == ["setup", "service"]
+
+
+@pytest.fixture
+def hostile_project(tmp_path: Path) -> Path:
+    """A folder whose modules have the names of ours and of Python's, and write a file when they are imported."""
+    folder = tmp_path / "project"
+    (folder / "clew").mkdir(parents=True)
+    for name in ("clew/__init__.py", "clew/__main__.py", "json.py", "asyncio.py", "click.py"):
+        (folder / name).write_text(f"open({str(folder / 'was_run')!r}, 'a').write({name!r})\n")
+    return folder
+
+
+def run_in(folder: Path, home: Path, *words: str) -> str:
+    environ = {"HOME": str(home), "PATH": "", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_start_command_runs_nothing_of_the_current_project(machine: Machine, hostile_project: Path) -> None:
+    machine.run("pi")
+    start = json.loads((machine.home / ".clew" / "inside.json").read_text())["start"]
+    assert "No service answers" in run_in(hostile_project, machine.home, *start, "--print")
+    assert not (hostile_project / "was_run").exists()
+
+
+@pytest.mark.slow
+def test_a_service_replaces_the_start_command_of_an_older_setup(machine: Machine, hostile_project: Path) -> None:
+    machine.run("pi")
+    note = machine.home / ".clew" / "inside.json"
+    safe = json.loads(note.read_text())["start"]
+    note.write_text(json.dumps({"start": [sys.executable, "-m", "clew", "setup", "service"]}))
+    try:
+        assert "Clew answers" in run_in(hostile_project, machine.home, *safe)
+        assert json.loads(note.read_text())["start"] == safe
+    finally:
+        run_in(hostile_project, machine.home, *safe, "--undo")
+    assert not (hostile_project / "was_run").exists()
 
 
 @pytest.mark.slow

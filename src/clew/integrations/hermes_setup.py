@@ -188,7 +188,12 @@ def _import_failure(python: str, environ: Mapping[str, str]) -> str:
     """Why the plugin cannot be loaded there; nothing where it can."""
     try:
         done = subprocess.run(
-            [python, "-c", _IMPORTS], capture_output=True, text=True, timeout=_IMPORT_SECONDS, env=dict(environ)
+            # -P keeps the current folder, which may be anybody's project, off the module path.
+            [python, "-P", "-c", _IMPORTS],
+            capture_output=True,
+            text=True,
+            timeout=_IMPORT_SECONDS,
+            env=dict(environ),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{type(error).__name__}: {error}"
