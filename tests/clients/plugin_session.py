@@ -293,7 +293,13 @@ def _openclaw(home: Path, upstream: str) -> Mapping[str, str]:
     provider = {"baseUrl": f"{upstream}/v1", "apiKey": "fake", "api": "openai-completions", "models": [model]}
     config: dict[str, Any] = {
         "models": {"mode": "merge", "providers": {"mock": provider}},
-        "agents": {"defaults": {"model": {"primary": "mock/mock-model"}}},
+        # Its quality guard refuses the mock's one-line summaries, where it compacts by itself.
+        "agents": {
+            "defaults": {
+                "model": {"primary": "mock/mock-model"},
+                "compaction": {"qualityGuard": {"enabled": False}},
+            }
+        },
     }
     (folder / "openclaw.json").write_text(json.dumps(config, indent=1))
     return {"OPENCLAW_SKIP_UPDATE_CHECK": "1"}
@@ -320,7 +326,7 @@ INSIDE_CLIENTS = (
     ),
     InsideClient(
         "pi",
-        "@earendil-works/pi-coding-agent@1.5.2",
+        "@earendil-works/pi-coding-agent@0.87.1",
         "pi",
         ("-p", "PROMPT", "--provider", "mock", "--model", "mock-model"),
         _pi,
