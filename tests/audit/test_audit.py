@@ -153,6 +153,20 @@ def test_what_pi_kept_word_for_word_is_part_of_its_result(tmp_path: Path) -> Non
     assert made.program.facts == 2
 
 
+def test_messages_that_claude_code_kept_are_part_of_its_result(tmp_path: Path) -> None:
+    log = ClaudeLog()
+    log.add("user", f"the queue worker listens on port 48213\n{FILLER}")
+    log.says("the limit of the queue worker is max_depth 7741")
+    log.add(
+        "system", "Compacted.", subtype="compact_boundary", compactMetadata={"preservedSegment": {"headUuid": "u1"}}
+    )
+    log.add("user", "This session is being continued.", isCompactSummary=True)
+    log.says("Port 48213 and max_depth 7741 are set.")
+    (made,) = audit_of(log.write(tmp_path / "a.jsonl")).compactions
+    assert {fact.text for fact in made.dropped} == {"48213"}
+    assert made.program.facts == 2
+
+
 def test_turns_that_opencode_kept_are_part_of_its_result(tmp_path: Path) -> None:
     def said(id: str, role: str, *parts: dict[str, Any], **info: Any) -> dict[str, Any]:
         return {"info": {"id": id, "role": role, **info}, "parts": list(parts)}
