@@ -30,10 +30,10 @@ class Plugin:
 
     def __init__(self, http: aiohttp.ClientSession, address: str) -> None:
         self._http = http
-        self._address = address
+        self.address = address
 
     async def ask(self, call: str, token: str = TOKEN, **fields: Any) -> tuple[int, dict[str, Any]]:
-        url = f"{self._address}/inside/v1/{call}"
+        url = f"{self.address}/inside/v1/{call}"
         body = {"program": "pi", "session": "s1", **fields}
         async with self._http.post(url, json=body, headers={"x-clew-token": token}) as answer:
             return answer.status, await answer.json()
