@@ -83,6 +83,23 @@ def test_a_config_that_was_not_there_is_not_there_afterwards(
     assert not config_of(environ).exists()
 
 
+def test_the_lines_that_change_are_shown_before_and_after(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = config_of(environ)
+    path.write_text("context:\n  engine: mine\n")
+    for words in (("--print",), ()):
+        assert main(["setup", "hermes", *words], environ) == 0
+        shown = capsys.readouterr().out
+        assert "-  engine: mine" in shown and "+  engine: clew" in shown
+    text = path.read_text()
+    assert main(["setup", "hermes", "--undo", "--print"], environ) == 0
+    assert "+  engine: mine" in capsys.readouterr().out
+    assert path.read_text() == text
+    code, told = ran(capsys, environ, "setup", "hermes", "--undo", "--print")
+    assert (code, told["changes"]) == (0, [{"path": str(path), "before": text, "after": "context:\n  engine: mine\n"}])
+
+
 def test_what_was_changed_since_stays(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     path = config_of(environ)
     path.write_text("model: {default: m}\nplugins:\n  enabled:\n    - one\n")

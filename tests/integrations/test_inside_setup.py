@@ -85,6 +85,39 @@ def test_a_config_that_was_changed_since_loses_only_what_clew_set(machine: Machi
     assert left["mine"] == 1 and "provider" not in left["agents"]["defaults"]["compaction"]
 
 
+def test_a_config_that_was_changed_since_gets_back_the_value_that_clew_replaced(machine: Machine) -> None:
+    path = machine.home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"agents": {"defaults": {"compaction": {"provider": "mine"}}}}')
+    machine.run("openclaw")
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "more": 1}))
+    machine.run("openclaw", "--undo")
+    left = json.loads(path.read_text())
+    assert left["agents"]["defaults"]["compaction"] == {"provider": "mine"} and left["more"] == 1
+    assert "clew" not in left["plugins"]["entries"] or "enabled" not in left["plugins"]["entries"]["clew"]
+
+
+@pytest.mark.parametrize("config", [None, '{"agents": {"defaults": {"compaction": {"provider": "mine"}}}}'])
+def test_what_is_written_into_a_config_is_shown_before_and_after(machine: Machine, config: str | None) -> None:
+    path = machine.home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir(parents=True)
+    if config:
+        path.write_text(config)
+    for words in (("openclaw", "--print"), ("openclaw",)):
+        shown = machine.run(*words)[1]
+        assert '+        "provider": "clew"' in shown and ("mine" in shown) is bool(config)
+    before = machine.files()
+    shown = machine.run("openclaw", "--undo", "--print")[1]
+    assert '-        "provider": "clew"' in shown and ("mine" in shown) is bool(config)
+    assert machine.files() == before
+
+
+def test_print_and_check_exclude_each_other(machine: Machine) -> None:
+    code, out = machine.run("pi", "--check", "--print")
+    assert code != 0 and "--check" in out
+
+
 def test_a_file_of_somebody_else_is_not_overwritten(machine: Machine) -> None:
     path = machine.home / ".pi" / "agent" / "extensions" / "clew.js"
     path.parent.mkdir(parents=True)
