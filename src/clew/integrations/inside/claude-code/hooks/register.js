@@ -39,7 +39,7 @@ export function register(on) {
     const done = await next(e);
     if (!e.agentId) await within($, record($, e)).catch(() => undefined);
     return done;
-  }).catch(($, e, next) => next(e));
+  });
 
   on('tool.call', { tool: 'mcp__clew__recall' }, async ($, e) => {
     const { query, open, around } = e.input ?? e;
