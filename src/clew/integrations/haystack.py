@@ -58,7 +58,8 @@ class ClewCompactor(Compactor):
 
     def to_dict(self) -> dict[str, Any]:
         """The options; a store that is named by a `Path` is written as a text."""
-        return default_to_dict(self, **{key: _plain(value) for key, value in self._options.items()})
+        written: dict[str, Any] = default_to_dict(self, **{key: _plain(it) for key, it in self._options.items()})
+        return written
 
     def _engine(self, setup: EngineSetup) -> ContextCompressor:
         return ContextCompressor(
