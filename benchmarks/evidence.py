@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +45,8 @@ class Part:
     results: str
     table: Table
     takes_hermes: bool = False
+    needs: str = ""
+    """A program without which it is not measured."""
 
 
 def facts(rows: Rows) -> Iterator[Sequence[str]]:
@@ -142,12 +145,15 @@ PARTS = {
     "idle": Part(("idle.py",), "idle", idle),
     "latency": Part(("gateway.py", "--only", "latency"), "gateway_latency", latency),
     "inside": Part(("inside.py",), "inside", plain),
+    "programs": Part(("../tests/clients/run.py", "--plugins"), "inside_programs", plain, needs="npm"),
 }
 
 
 def measured(part: Part, hermes: Path | None) -> bool:
     """Run the benchmark of a part. Returns whether it wrote new results."""
     path = RESULTS / f"{part.results}.json"
+    if part.needs and shutil.which(part.needs) is None:
+        return False
     before = path.stat().st_mtime_ns if path.exists() else 0
     more = ["--hermes", str(hermes)] if hermes and part.takes_hermes else []
     subprocess.run([sys.executable, str(HERE / part.command[0]), *part.command[1:], *more], check=True)

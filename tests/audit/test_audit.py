@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,6 +151,111 @@ def test_what_pi_kept_word_for_word_is_part_of_its_result(tmp_path: Path) -> Non
     (made,) = audit_of(path).compactions
     assert {fact.text for fact in made.dropped} == {"48213"}
     assert made.program.facts == 2
+
+
+def test_messages_that_claude_code_kept_are_part_of_its_result(tmp_path: Path) -> None:
+    log = ClaudeLog()
+    log.add("user", f"the queue worker listens on port 48213\n{FILLER}")
+    log.says("the limit of the queue worker is max_depth 7741")
+    log.add(
+        "system", "Compacted.", subtype="compact_boundary", compactMetadata={"preservedSegment": {"headUuid": "u1"}}
+    )
+    log.add("user", "This session is being continued.", isCompactSummary=True)
+    log.says("Port 48213 and max_depth 7741 are set.")
+    (made,) = audit_of(log.write(tmp_path / "a.jsonl")).compactions
+    assert {fact.text for fact in made.dropped} == {"48213"}
+    assert made.program.facts == 2
+
+
+def test_turns_that_opencode_kept_are_part_of_its_result(tmp_path: Path) -> None:
+    def said(id: str, role: str, *parts: dict[str, Any], **info: Any) -> dict[str, Any]:
+        return {"info": {"id": id, "role": role, **info}, "parts": list(parts)}
+
+    def text(words: str) -> dict[str, Any]:
+        return {"type": "text", "text": words}
+
+    messages = [
+        said("m1", "user", text(f"the queue worker listens on port 48213\n{FILLER}")),
+        said("m2", "assistant", text("the limit of the queue worker is max_depth 7741")),
+        said("m3", "user", {"type": "compaction", "auto": True, "tail_start_id": "m2"}),
+        said("m4", "assistant", text("A queue worker."), summary=True),
+        said("m5", "assistant", text("Port 48213 and max_depth 7741 are set.")),
+    ]
+    path = tmp_path / "opencode.json"
+    path.write_text(json.dumps({"info": {"id": "ses_1"}, "messages": messages}), encoding="utf-8")
+    (made,) = audit_of(path).compactions
+    assert {fact.text for fact in made.dropped} == {"48213"}
+    assert made.program.facts == 2
+
+
+def test_messages_that_codex_kept_are_part_of_its_result_and_of_the_next_window(tmp_path: Path) -> None:
+    def line(kind: str, **payload: Any) -> dict[str, Any]:
+        return {"timestamp": "2026-03-01T10:00:00.000Z", "type": kind, "payload": payload}
+
+    def said(role: str, words: str) -> dict[str, Any]:
+        kind = "output_text" if role == "assistant" else "input_text"
+        return {"type": "message", "role": role, "content": [{"type": kind, "text": words}]}
+
+    asked = said("user", f"the queue worker listens on port 48213\n{FILLER}")
+    lines = [
+        line("session_meta", id="th-1", cwd="/srv"),
+        line("response_item", **asked),
+        line("response_item", **said("assistant", "the limit of the queue worker is max_depth 7741")),
+        line("compacted", message="A queue worker.", replacement_history=[asked, said("user", "A queue worker.")]),
+        line("response_item", **said("assistant", "Port 48213 and max_depth 7741 are set.")),
+        line("compacted", message="Settings.", replacement_history=[said("user", "Settings.")]),
+        line("response_item", **said("assistant", "The worker listens on port 48213.")),
+    ]
+    path = tmp_path / "codex.jsonl"
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in lines), encoding="utf-8")
+    first, second = audit_of(path).compactions
+    assert {fact.text for fact in first.dropped} == {"7741", "max_depth"}
+    assert {(fact.text, fact.source) for fact in second.dropped} == {
+        ("48213", "Port 48213 and max_depth 7741 are set.")
+    }
+
+
+def test_a_compaction_of_hermes_in_place_is_found_with_the_messages_that_it_kept(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    database = sqlite3.connect(path)
+    database.execute(
+        "CREATE TABLE sessions (id TEXT, started_at REAL, parent_session_id TEXT, end_reason TEXT, ended_at REAL)"
+    )
+    database.execute("INSERT INTO sessions (id, started_at) VALUES ('a', 1.0)")
+    database.execute(
+        "CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content TEXT, timestamp REAL,"
+        " active INTEGER, compacted INTEGER)"
+    )
+    summary = "[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted.\nA queue worker."
+    rows = [
+        ("user", "Look at the queue worker.", 1.0, 1),
+        ("assistant", f"the queue worker listens on port 48213\n{FILLER}", 2.0, 1),
+        ("user", "the limit of the queue worker is max_depth 7741", 3.0, 1),
+        # The copies of what stayed, with their times, around the summary.
+        ("user", "Look at the queue worker.", 1.0, 0),
+        ("assistant", summary, 4.0, 0),
+        ("user", "the limit of the queue worker is max_depth 7741", 3.0, 0),
+        ("assistant", "Port 48213 and max_depth 7741 are set.", 5.0, 0),
+    ]
+    statement = (
+        "INSERT INTO messages (session_id, role, content, timestamp, active, compacted) VALUES ('a', ?, ?, ?, ?, ?)"
+    )
+    database.executemany(statement, [(*row[:3], 1 - row[3], row[3]) for row in rows])
+    database.commit()
+    database.close()
+    (session,) = audit_of(path).sessions
+    (made,) = session.compactions
+    assert session.messages == 5
+    assert {fact.text for fact in made.dropped} == {"48213"}
+    assert made.program.facts == 2
+
+
+def test_the_page_lists_every_dropped_fact(log: ClaudeLog, tmp_path: Path) -> None:
+    names = [f"queue_part_{number}" for number in range(300)]
+    log.lines[1]["message"]["content"][0]["text"] = "\n".join(f"the invoice worker waits for {name}" for name in names)
+    log.says("\n".join(f"The invoice worker waited for {name}." for name in names))
+    page = audit_page(audit_of(log.write(tmp_path / "a.jsonl")))
+    assert [name for name in names if f"<code>{name}</code>" not in page] == []
 
 
 def test_a_session_without_compactions_says_so_with_the_number_of_sessions(tmp_path: Path) -> None:

@@ -38,6 +38,18 @@ def test_a_bare_list_of_names_keeps_no_fact() -> None:
     assert atom.is_shown_in("The staging server listens on port 48213.")
 
 
+def test_arguments_count_by_their_values() -> None:
+    before = [
+        user("staging server keeps nDone, TodoWrite and activeForm"),
+        assistant("I plan.", [call("TodoWrite", {"activeForm": "open the queue_lock of the staging server"})]),
+    ]
+    code = 'print("\\nDone")'
+    after = [assistant("Next.", [call("TodoWrite", {"activeForm": f"first line\nqueue_lock of the server\n{code}"})])]
+    (atom,) = used_again(before, after)
+    assert (atom.text, atom.use.text) == ("queue_lock", "queue_lock of the server")
+    assert atom.source.text == "open the queue_lock of the staging server"
+
+
 def test_each_place_is_a_line_of_its_message() -> None:
     (atom,) = used_again(BEFORE, [assistant("First.\nI open port 48213 now.")])
     assert (atom.source.message, atom.source.text) == (2, "listen_port = 48213")

@@ -24,6 +24,7 @@ from tests.clients.catalog import PROMPT
 from tests.clients.session import run_program, tool_names
 from tests.support.shell_worker import UNKNOWN_TASK, ShellWorker, shell_tool_of
 
+ROOT = Path(__file__).parents[2]
 HANDOFF = b"are folded here"
 """In every handoff, and in no description of a tool."""
 LIMIT_SECONDS = 300.0
@@ -57,6 +58,10 @@ class InsideClient:
     """What is in a request for its own summary."""
     recall: str = "recall"
     """How the name of its recall tool ends; empty where it has none."""
+    stores_turns: bool = True
+    """Whether its plugin stores the messages of each turn, and not only with a compaction."""
+    checks: tuple[tuple[str, ...], ...] = ()
+    """Commands of the program that must accept the plugin as it is shipped."""
 
 
 @dataclass(slots=True)
@@ -117,6 +122,8 @@ class InsideResult:
     sessions: int = 0
     compactions: int = 0
     fold_seconds: float | None = None
+    refused: list[str] = field(default_factory=list)
+    """Commands of the program that did not accept the plugin, with what they said."""
     undone: list[str] = field(default_factory=list)
     """Files that differ from those before the setup, after it was undone."""
 
@@ -126,6 +133,7 @@ class InsideResult:
             ("TASK-7" not in self.out or UNKNOWN_TASK in self.out, "it lost its task"),
             (not self.statuses <= client.statuses, f"the upstream answered {sorted(self.statuses)}"),
             (bool(self.undone), f"not as before the setup: {self.undone}"),
+            (bool(self.refused), f"the plugin was refused: {self.refused}"),
         )
         if service != "stopped":
             expected += (
@@ -136,6 +144,10 @@ class InsideResult:
         if service == "running":
             expected += (
                 (self.own > 0, f"{self.own} compactions of its own"),
+                (
+                    client.stores_turns and self.stored < 2 * client.rounds + 2,
+                    f"{self.stored} messages in the store, of a session with {2 * client.rounds + 2}",
+                ),
                 (bool(client.recall) and not self.recalled, f"recall brought nothing back; tools: {self.tools}"),
             )
         else:
@@ -177,6 +189,8 @@ async def run_inside(client: InsideClient, program: Path, folder: Path, service:
         await _read_store(home, result)
     await asyncio.to_thread(_setup, client, environ, "--undo")
     after = await asyncio.to_thread(_files, home)
+    if service == "running":
+        result.refused = await asyncio.to_thread(_refused, client, program, {**environ, "HOME": str(folder / "check")})
     result.undone = [name for name, content in before.items() if after.get(name, content) != content]
     result.undone += [name for name in after if name not in before and _is_of_clew(name)]
     return result
@@ -193,6 +207,14 @@ def inside_environ(home: Path, program: Path, more: Mapping[str, str]) -> dict[s
 def _setup(client: InsideClient, environ: Mapping[str, str], *flags: str) -> None:
     command = [sys.executable, "-m", "clew", "setup", client.name, *flags]
     subprocess.run(command, env=dict(environ), check=True, capture_output=True)
+
+
+def _refused(client: InsideClient, program: Path, environ: Mapping[str, str]) -> list[str]:
+    runs = (
+        (words, subprocess.run([str(program), *words], env=dict(environ), capture_output=True, text=True, timeout=60))
+        for words in client.checks
+    )
+    return [f"{' '.join(words)}: {run.stdout}{run.stderr}" for words, run in runs if run.returncode != 0]
 
 
 def _serve(home: Path, environ: Mapping[str, str]) -> None:
@@ -293,7 +315,13 @@ def _openclaw(home: Path, upstream: str) -> Mapping[str, str]:
     provider = {"baseUrl": f"{upstream}/v1", "apiKey": "fake", "api": "openai-completions", "models": [model]}
     config: dict[str, Any] = {
         "models": {"mode": "merge", "providers": {"mock": provider}},
-        "agents": {"defaults": {"model": {"primary": "mock/mock-model"}}},
+        # Its quality guard refuses the mock's one-line summaries, where it compacts by itself.
+        "agents": {
+            "defaults": {
+                "model": {"primary": "mock/mock-model"},
+                "compaction": {"qualityGuard": {"enabled": False}},
+            }
+        },
     }
     (folder / "openclaw.json").write_text(json.dumps(config, indent=1))
     return {"OPENCLAW_SKIP_UPDATE_CHECK": "1"}
@@ -308,6 +336,12 @@ INSIDE_CLIENTS = (
         _claude_code,
         node="22",
         own_marks=(b"create a detailed summary",),
+        checks=(
+            ("plugin", "validate", str(ROOT / "src" / "clew" / "integrations" / "inside" / "claude-code")),
+            ("plugin", "validate", str(ROOT)),
+            ("plugin", "marketplace", "add", str(ROOT)),
+            ("plugin", "install", "clew@clew"),
+        ),
     ),
     InsideClient(
         "opencode",
@@ -320,7 +354,7 @@ INSIDE_CLIENTS = (
     ),
     InsideClient(
         "pi",
-        "@earendil-works/pi-coding-agent@1.5.2",
+        "@earendil-works/pi-coding-agent@0.87.1",
         "pi",
         ("-p", "PROMPT", "--provider", "mock", "--model", "mock-model"),
         _pi,
@@ -338,5 +372,6 @@ INSIDE_CLIENTS = (
         statuses=frozenset({200, 400}),
         own_marks=(b"# Conversation\\n[User]", b"<conversation>"),
         recall="",
+        stores_turns=False,
     ),
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+"""Where `benchmarks/evidence.py` reads what the page "How well" shows."""
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from clew.integrations.mcp_setups import mcp_setup_named  # noqa: E402
@@ -65,19 +68,29 @@ def run_plugins(names: list[str], *, keep: bool, parser: argparse.ArgumentParser
     if unknown := set(names) - known.keys():
         parser.error(f"no program {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     chosen = [known[name] for name in names or known]
-    failed = [client for client in chosen for service in SERVICES if not try_inside(client, service, keep)]
+    times: dict[str, list[float]] = {}
+    failed = [client for client in chosen for service in SERVICES if not try_inside(client, service, keep, times)]
     tell(f"{len(SERVICES) * len(chosen) - len(failed)} passed, {len(failed)} failed")
+    if not names:
+        RESULTS.mkdir(exist_ok=True)
+        rows = [
+            {"program": name, "first fold, ms": " and ".join(f"{1000 * seconds:.0f}" for seconds in found)}
+            for name, found in times.items()
+        ]
+        (RESULTS / "inside_programs.json").write_text(json.dumps(rows), encoding="utf-8")
     return 1 if failed else 0
 
 
-def try_inside(client: InsideClient, service: Service, keep: bool) -> bool:
-    """Run one, and print the outcome."""
+def try_inside(client: InsideClient, service: Service, keep: bool, times: dict[str, list[float]]) -> bool:
+    """Run one, print the outcome, and add the time of its first fold."""
     program = install_package(client.package, client.program, client.node)
     folder, started = Path(tempfile.mkdtemp(prefix=f"inside-{client.name}-")), time.monotonic()
     if client.node:
         client = replace(client, prepare=with_node(client.prepare, node_folder(client.node)))
     result = asyncio.run(run_inside(client, program, folder, service))
     problems = result.problems(client, service)
+    if result.fold_seconds is not None and service != "stopped":
+        times.setdefault(client.package.rpartition("/")[2].replace("@", " "), []).append(result.fold_seconds)
     took = "" if result.fold_seconds is None else f" (the first took {result.fold_seconds * 1000:.0f} ms)"
     tell(
         f"{'FAIL' if problems else 'ok  '} {client.name:12} Clew {service}: "

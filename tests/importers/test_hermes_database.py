@@ -110,6 +110,33 @@ def test_a_compaction_in_place_gives_every_message_once_and_its_summary(tmp_path
     assert len(metadata.notices.sentences()) == 1
 
 
+def test_each_summary_in_place_names_what_its_compaction_kept(tmp_path: Path) -> None:
+    made = Database(tmp_path / "state.db")
+    made.session("a")
+    archived: dict[str, Any] = {"active": 0, "compacted": 1}
+    opening = "[CONTEXT COMPACTION — REFERENCE ONLY]"
+    merged = f"[PRIOR CONTEXT]\nCalling.\n\n[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]\n\n{opening} Second."
+    for at, text in enumerate(("One.", "Two.", "Three.")):
+        made.say("a", "user", text, float(at), **archived)
+    # The first compaction keeps the first and the last message.
+    made.say("a", "user", "One.", 0.0, **archived)
+    made.say("a", "assistant", f"{opening} First.", 3.0, **archived)
+    made.say("a", "user", "Three.", 2.0, **archived)
+    made.say("a", "assistant", "Calling.", 4.0, tool_calls=json.dumps(CALL), **archived)
+    made.say("a", "tool", "a.txt", 5.0, tool_call_id="c1", **archived)
+    # The second one merges its summary into a call that it keeps.
+    made.say("a", "user", "One.", 0.0)
+    made.say("a", "assistant", merged, 4.0, tool_calls=json.dumps(CALL))
+    made.say("a", "tool", "a.txt", 5.0, tool_call_id="c1")
+    made.say("a", "user", "Four.", 6.0)
+    [(entries, _)] = read_all(made.close())
+    kept = [[text_of(message) for message in entry.kept] for entry in entries if entry.is_summary]
+    assert kept == [["One.", "Three."], ["One.", "a.txt"]]
+    said = [text for text in texts(entries) if "COMPACTION" not in text]
+    assert said == ["One.", "Two.", "Three.", "Calling.", "a.txt", "Four."]
+    assert sum(len(entry.message.get("tool_calls") or ()) for entry in entries) == 1
+
+
 def test_what_the_user_took_back_is_left_out(tmp_path: Path) -> None:
     made = Database(tmp_path / "state.db")
     made.session("a")

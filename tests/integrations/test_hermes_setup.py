@@ -83,6 +83,23 @@ def test_a_config_that_was_not_there_is_not_there_afterwards(
     assert not config_of(environ).exists()
 
 
+def test_the_lines_that_change_are_shown_before_and_after(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = config_of(environ)
+    path.write_text("context:\n  engine: mine\n")
+    for words in (("--print",), ()):
+        assert main(["setup", "hermes", *words], environ) == 0
+        shown = capsys.readouterr().out
+        assert "-  engine: mine" in shown and "+  engine: clew" in shown
+    text = path.read_text()
+    assert main(["setup", "hermes", "--undo", "--print"], environ) == 0
+    assert "+  engine: mine" in capsys.readouterr().out
+    assert path.read_text() == text
+    code, told = ran(capsys, environ, "setup", "hermes", "--undo", "--print")
+    assert (code, told["changes"]) == (0, [{"path": str(path), "before": text, "after": "context:\n  engine: mine\n"}])
+
+
 def test_what_was_changed_since_stays(environ: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     path = config_of(environ)
     path.write_text("model: {default: m}\nplugins:\n  enabled:\n    - one\n")
@@ -178,3 +195,19 @@ def test_the_doctor_asks_the_interpreter_of_hermes(
         assert is_ok or "cannot load Clew" in told["hermes"]["problems"][0]
     code, told = ran(capsys, environ, "setup", "hermes")
     assert (code, told["in_use"]) == (1, False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a program there has no first line with its interpreter")
+def test_asking_the_interpreter_of_hermes_runs_nothing_of_the_current_project(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, project = tmp_path / "bin" / "hermes", tmp_path / "project"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n")
+    program.chmod(0o755)
+    (project / "clew").mkdir(parents=True)
+    for name in ("clew/__init__.py", "json.py", "email.py"):
+        (project / name).write_text(f"open({str(project / 'was_run')!r}, 'a').write({name!r})\n")
+    monkeypatch.chdir(project)
+    ran(capsys, environ, "setup", "hermes")
+    assert not (project / "was_run").exists()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,39 @@ def test_a_config_that_was_changed_since_loses_only_what_clew_set(machine: Machi
     assert left["mine"] == 1 and "provider" not in left["agents"]["defaults"]["compaction"]
 
 
+def test_a_config_that_was_changed_since_gets_back_the_value_that_clew_replaced(machine: Machine) -> None:
+    path = machine.home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"agents": {"defaults": {"compaction": {"provider": "mine"}}}}')
+    machine.run("openclaw")
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "more": 1}))
+    machine.run("openclaw", "--undo")
+    left = json.loads(path.read_text())
+    assert left["agents"]["defaults"]["compaction"] == {"provider": "mine"} and left["more"] == 1
+    assert "clew" not in left["plugins"]["entries"] or "enabled" not in left["plugins"]["entries"]["clew"]
+
+
+@pytest.mark.parametrize("config", [None, '{"agents": {"defaults": {"compaction": {"provider": "mine"}}}}'])
+def test_what_is_written_into_a_config_is_shown_before_and_after(machine: Machine, config: str | None) -> None:
+    path = machine.home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir(parents=True)
+    if config:
+        path.write_text(config)
+    for words in (("openclaw", "--print"), ("openclaw",)):
+        shown = machine.run(*words)[1]
+        assert '+        "provider": "clew"' in shown and ("mine" in shown) is bool(config)
+    before = machine.files()
+    shown = machine.run("openclaw", "--undo", "--print")[1]
+    assert '-        "provider": "clew"' in shown and ("mine" in shown) is bool(config)
+    assert machine.files() == before
+
+
+def test_print_and_check_exclude_each_other(machine: Machine) -> None:
+    code, out = machine.run("pi", "--check", "--print")
+    assert code != 0 and "--check" in out
+
+
 def test_a_file_of_somebody_else_is_not_overwritten(machine: Machine) -> None:
     path = machine.home / ".pi" / "agent" / "extensions" / "clew.js"
     path.parent.mkdir(parents=True)
@@ -106,6 +141,44 @@ def test_the_note_for_plugins_is_private(machine: Machine) -> None:
     note = machine.home / ".clew" / "inside.json"
     assert note.stat().st_mode & 0o077 == 0
     assert json.loads(note.read_text())["start"][-2:] == ["setup", "service"]
+
+
+@pytest.fixture
+def hostile_project(tmp_path: Path) -> Path:
+    """A folder whose modules have the names of ours and of Python's, and write a file when they are imported."""
+    folder = tmp_path / "project"
+    (folder / "clew").mkdir(parents=True)
+    for name in ("clew/__init__.py", "clew/__main__.py", "json.py", "asyncio.py", "click.py"):
+        (folder / name).write_text(f"open({str(folder / 'was_run')!r}, 'a').write({name!r})\n")
+    return folder
+
+
+def run_in(folder: Path, home: Path, *words: str) -> str:
+    environ = {"HOME": str(home), "PATH": "", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_start_command_runs_nothing_of_the_current_project(machine: Machine, hostile_project: Path) -> None:
+    machine.run("pi")
+    start = json.loads((machine.home / ".clew" / "inside.json").read_text())["start"]
+    assert "No service answers" in run_in(hostile_project, machine.home, *start, "--print")
+    assert not (hostile_project / "was_run").exists()
+
+
+@pytest.mark.slow
+def test_a_service_replaces_the_start_command_of_an_older_setup(machine: Machine, hostile_project: Path) -> None:
+    machine.run("pi")
+    note = machine.home / ".clew" / "inside.json"
+    safe = json.loads(note.read_text())["start"]
+    note.write_text(json.dumps({"start": [sys.executable, "-m", "clew", "setup", "service"]}))
+    try:
+        assert "Clew answers" in run_in(hostile_project, machine.home, *safe)
+        assert json.loads(note.read_text())["start"] == safe
+    finally:
+        run_in(hostile_project, machine.home, *safe, "--undo")
+    assert not (hostile_project / "was_run").exists()
 
 
 @pytest.mark.slow

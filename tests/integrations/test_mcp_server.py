@@ -207,7 +207,7 @@ def test_a_client_whose_config_names_a_program_that_is_gone_is_found(
 ) -> None:
     environ = {"HOME": str(tmp_path), "PATH": ""}
     assert check_mcp_clients(environ) == ()
-    good, gone = (sys.executable, "-m", "clew", "mcp"), ("/nowhere/clew", "mcp")
+    good, gone = (sys.executable, "-P", "-m", "clew", "mcp"), ("/nowhere/clew", "mcp")
     for setup, command in zip(MCP_SETUPS, (None, gone, good, gone), strict=False):
         path = tmp_path / setup.config
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -221,6 +221,14 @@ def test_a_client_whose_config_names_a_program_that_is_gone_is_found(
     assert main(["doctor", "--json"], environ) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is False and [it["client"] for it in told["mcp"]] == ["Codex", "Gemini CLI", "opencode"]
+
+
+def test_a_client_that_would_run_the_current_project_is_found(tmp_path: Path) -> None:
+    path = tmp_path / ".codex" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(filled_in(MCP_SETUPS[1], (sys.executable, "-m", "clew", "mcp")))
+    (check,) = check_mcp_clients({"HOME": str(tmp_path), "PATH": ""})
+    assert "-P" in check.problem
 
 
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from clew.config import Settings
 from clew.engines import ContextCompressor
 from clew.gateway import PageServer, RequestBounds
+from clew.importers import open_sessions
+from clew.importers.into_store import ImportedSession, import_session
 from clew.integrations.plugin_service import PluginService
 from clew.store import Store, open_store
 from clew.tooloutput import SpillFolder
@@ -27,10 +30,10 @@ class Plugin:
 
     def __init__(self, http: aiohttp.ClientSession, address: str) -> None:
         self._http = http
-        self._address = address
+        self.address = address
 
     async def ask(self, call: str, token: str = TOKEN, **fields: Any) -> tuple[int, dict[str, Any]]:
-        url = f"{self._address}/inside/v1/{call}"
+        url = f"{self.address}/inside/v1/{call}"
         body = {"program": "pi", "session": "s1", **fields}
         async with self._http.post(url, json=body, headers={"x-clew-token": token}) as answer:
             return answer.status, await answer.json()
@@ -127,6 +130,95 @@ async def test_a_restarted_service_goes_on_with_the_same_session(store: Store, t
     async with serving(store, tmp_path) as second:
         assert (await second.fold([*held, *work(12, 12)]))["changed"]
     assert await stored_messages(store) == [24 * 4]
+
+
+async def test_an_undo_before_a_restart_opens_no_second_session(store: Store, tmp_path: Path) -> None:
+    given = work(0, 12)
+    async with serving(store, tmp_path) as first:
+        held = held_after(await first.fold(given), given)
+    (tip,) = await store.list_sessions(limit=50, only_tips=True)
+    assert await store.undo(tip.id) is not None
+    async with serving(store, tmp_path) as second:
+        assert (await second.fold([*held, *work(12, 12)]))["changed"]
+    assert await stored_messages(store) == [24 * 4]
+
+
+@pytest.mark.parametrize("program", ["claude-code", "pi"])
+async def test_an_answer_that_came_too_late_opens_no_second_session(plugin: Plugin, store: Store, program: str) -> None:
+    given = work(0, 12)
+    await plugin.fold(given, program=program)
+    answer = await plugin.fold([*given, *work(12, 12)], program=program)
+    assert answer["changed"]
+    assert await stored_messages(store) == [24 * 4]
+
+
+async def test_messages_are_stored_without_a_fold(plugin: Plugin, store: Store) -> None:
+    given = work(0, 12)
+    held = held_after(await plugin.fold(given), given)
+    for count in (1, 2):
+        status, answer = await plugin.ask("record", messages=[*held, *work(12, count)])
+        assert (status, answer["messages"]) == (200, (12 + count) * 4)
+    assert await stored_messages(store) == [14 * 4]
+    assert len(await store.compactions(answer["session"])) == 1
+
+
+async def test_a_compaction_by_claude_code_itself_stays_in_the_session(store: Store, tmp_path: Path) -> None:
+    given = work(0, 12)
+    summary = {"role": "user", "content": "This session is being continued: the depot is in order."}
+    own = [summary, *given[-2:], *work(12, 1)]
+    async with serving(store, tmp_path) as first:
+        await first.ask("record", program="claude-code", messages=given)
+        await first.ask("record", program="claude-code", messages=own)
+        assert await stored_messages(store) == [13 * 4 + 1]
+    async with serving(store, tmp_path) as second:
+        _, answer = await second.ask("record", program="claude-code", messages=[*own, *work(13, 1)])
+        assert await stored_messages(store) == [14 * 4 + 1]
+        assert (await second.fold([*own, *work(13, 12)], program="claude-code"))["changed"]
+    assert await stored_messages(store) == [25 * 4 + 1]
+    assert [tip.id for tip in await store.list_sessions(limit=50)][-1] == answer["session"]
+
+
+def pi_file(path: Path, messages: Sequence[dict[str, Any]]) -> Path:
+    """The file in which pi keeps a session of this name."""
+    lines: list[dict[str, Any]] = [{"type": "session", "version": 3, "id": "s1", "cwd": "/srv"}]
+    for number, message in enumerate(messages):
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": message["content"]}] if message["content"] else []
+        for call in message.get("tool_calls") or ():
+            given = json.loads(call["function"]["arguments"])
+            blocks.append({"type": "toolCall", "id": call["id"], "name": call["function"]["name"], "arguments": given})
+        said = {"role": message["role"], "content": blocks}
+        if message["role"] == "tool":
+            said |= {"role": "toolResult", "toolCallId": message["tool_call_id"], "toolName": "bash"}
+        above = f"e{number - 1}" if number else None
+        lines.append({"type": "message", "id": f"e{number}", "parentId": above, "message": said})
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+async def import_file(store: Store, path: Path) -> ImportedSession:
+    with open_sessions(path) as file:
+        (session,) = file.sessions
+        return await import_session(store, session)
+
+
+async def test_an_import_leaves_out_a_session_that_a_plugin_stores(
+    plugin: Plugin, store: Store, tmp_path: Path
+) -> None:
+    _, answer = await plugin.ask("record", messages=work(0, 12))
+    imported = await import_file(store, pi_file(tmp_path / "pi.jsonl", work(0, 12)))
+    assert (imported.session, imported.added, imported.known) == (answer["session"], 0, 48)
+    assert await stored_messages(store) == [48]
+
+
+async def test_a_plugin_continues_a_session_that_was_imported(plugin: Plugin, store: Store, tmp_path: Path) -> None:
+    path = pi_file(tmp_path / "pi.jsonl", work(0, 12))
+    await import_file(store, path)
+    assert (await plugin.fold(work(0, 24)))["changed"]
+    again = await import_file(store, pi_file(path, work(0, 24)))
+    assert again.added == 0
+    (begun,) = [session for session in await store.list_sessions(limit=50) if session.kind == "branch"]
+    assert (begun.parent_session_id, begun.first_seq) == ("pi-s1", 48)
+    assert sorted(await stored_messages(store)) == [48, 96]
 
 
 async def test_the_text_holds_what_the_program_does_not_keep(plugin: Plugin) -> None:

@@ -65,7 +65,8 @@ def write_note(environ: Mapping[str, str], note: InsideNote) -> None:
 
 def start_command() -> tuple[str, ...]:
     """The words by which plugins start the service, wherever they run."""
-    return (sys.executable, "-m", "clew", "setup", "service")
+    # Plugins run it in the folder of a project: -P keeps that folder off the module path.
+    return (sys.executable, "-P", "-m", "clew", "setup", "service")
 
 
 def ask_service(note: InsideNote, seconds: float = ANSWER_SECONDS) -> Mapping[str, Any] | None:
@@ -91,7 +92,7 @@ def ensure_service(environ: Mapping[str, str]) -> tuple[InsideNote, bool]:
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "clew.app.inside_app"],
+            [sys.executable, "-P", "-m", "clew.app.inside_app"],
             env=dict(environ),
             cwd=clew_home(environ),
             stdin=subprocess.DEVNULL,
@@ -146,8 +147,7 @@ async def serve_plugins(environ: Mapping[str, str], idle_seconds: float = IDLE_S
         service = PluginService(store, options, token)
         async with PageServer(service, "127.0.0.1", 0, bounds=RequestBounds()) as server:
             await asyncio.to_thread(warm_up)
-            known = read_note(environ)
-            write_note(environ, InsideNote(known.start or start_command(), server.address, token, os.getpid()))
+            write_note(environ, InsideNote(start_command(), server.address, token, os.getpid()))
             ended = asyncio.Event()
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, ended.set)

@@ -14,7 +14,7 @@ from typing import Final
 
 from clew.audit.costs import CompactionCost, ExpiredCache, compaction_cost, expired_caches, recorded_calls
 from clew.audit.recorded import RecordedCompaction, find_compactions
-from clew.audit.used_again import UsedAtom, said_in, used_again
+from clew.audit.used_again import UsedAtom, used_again
 from clew.errors import ClewError, UnreadableTranscript
 from clew.facts import read_call, shorten
 from clew.importers import SourceEntry, SourceSession, open_sessions
@@ -22,6 +22,7 @@ from clew.importers.import_run import ImportSource
 from clew.library import compress
 from clew.messages import Message, calls_of, repair
 from clew.redact import redact
+from clew.report import text_with_calls
 from clew.tokens import counter_for
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -31,8 +32,6 @@ _CLOSE_ENOUGH: Final = 0.97
 _AIM: Final = 0.99
 """Of the size that a result may have: a target is in tokens, the size that is compared in characters."""
 _SHOWN_CHARS: Final = 240
-MAX_DROPPED: Final = 200
-"""Facts of one compaction that are listed; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +150,13 @@ def audit_session(session: SourceSession) -> AuditedSession:
     entries, found = find_compactions(session.kind, session.entries())
     model = next((entry.model for entry in entries if entry.model), session.metadata.model)
     calls = recorded_calls(entries, model)
-    count = counter_for(model).text
+    count = counter_for(model).message
 
     def measured(compaction: RecordedCompaction) -> AuditedCompaction:
-        tokens = sum(count(said_in(message)) for message in compaction.result)
-        asked = compaction_cost(calls, compaction.summary, count(said_in(compaction.summary.message)), model)
+        tokens = sum(map(count, compaction.result))
+        asked = compaction_cost(calls, compaction.summary, count(compaction.summary.message), model)
         last = [call for call in calls if call.entry.line < compaction.summary.line]
-        before = last[-1].window if last else sum(count(said_in(entry.message)) for entry in compaction.before)
+        before = last[-1].window if last else sum(count(entry.message) for entry in compaction.before)
         return _measure(compaction, (before, tokens), asked, count, model)
 
     lines = [compaction.summary.line for compaction in found]
@@ -175,13 +174,13 @@ def _measure(
     found: RecordedCompaction,
     tokens: tuple[int, int],
     cost: CompactionCost,
-    count: Callable[[str], int],
+    count: Callable[[Message], int],
     model: str | None,
 ) -> AuditedCompaction:
     before = [entry.message for entry in found.before]
     used = used_again(before, (entry.message for entry in found.after))
     facts = [atom for atom in used if atom.is_fact]
-    theirs = "\n".join(map(said_in, found.result))
+    theirs = "\n".join(map(text_with_calls, found.result))
     ours = _clew_result(before, len(theirs), count, model) if facts else None
     dropped = [atom for atom in facts if not atom.is_shown_in(theirs)]
     return AuditedCompaction(
@@ -193,7 +192,7 @@ def _measure(
         facts=len(facts),
         program=_kept(used, theirs),
         clew=None if ours is None else _kept(used, ours),
-        dropped=tuple(_dropped(atom, found, ours) for atom in dropped[:MAX_DROPPED]),
+        dropped=tuple(_dropped(atom, found, ours) for atom in dropped),
         read_again=tuple(_read_again(found, count)),
         cost=cost,
     )
@@ -206,21 +205,21 @@ def _kept(used: Sequence[UsedAtom], result: str) -> KeptFacts:
 
 
 def _clew_result(
-    before: Sequence[Message], most_chars: int, count: Callable[[str], int], model: str | None
+    before: Sequence[Message], most_chars: int, count: Callable[[Message], int], model: str | None
 ) -> str | None:
     """What Clew would have put in place of a window, in no more characters; None where it cannot."""
-    whole = "\n".join(map(said_in, before))
+    whole = "\n".join(map(text_with_calls, before))
     if len(whole) <= most_chars:
         return whole
     messages = list(repair(before, open_end=True).messages)
-    target = max(_SMALLEST_TARGET, count(whole) * most_chars // len(whole))
+    target = max(_SMALLEST_TARGET, sum(map(count, before)) * most_chars // len(whole))
     fitting: str | None = None
     for _ in range(_TRIES):
         try:
             made = compress(messages, target_tokens=target, model=model)
         except ClewError:
             break
-        result = "\n".join(map(said_in, made.compaction.messages))
+        result = "\n".join(map(text_with_calls, made.compaction.messages))
         if len(result) <= most_chars:
             fitting = max(fitting or "", result, key=len)
         if _CLOSE_ENOUGH * most_chars <= len(result) <= most_chars:
@@ -247,7 +246,7 @@ def _safe(text: str, around: str = "") -> str:
     return shorten(" ".join(plain.split()), _SHOWN_CHARS)
 
 
-def _read_again(found: RecordedCompaction, count: Callable[[str], int]) -> Iterable[ReadAgain]:
+def _read_again(found: RecordedCompaction, count: Callable[[Message], int]) -> Iterable[ReadAgain]:
     """Each file once, with the first reading after the compaction."""
     known = {path for entry in found.before for path, _ in _files_read(entry)}
     results = {entry.message.get("tool_call_id"): entry.message for entry in found.after}
@@ -257,7 +256,7 @@ def _read_again(found: RecordedCompaction, count: Callable[[str], int]) -> Itera
             if path in known and path not in listed:
                 listed.add(path)
                 result = results.get(call)
-                yield ReadAgain(_safe(path), entry.line, count(said_in(result)) if result else 0)
+                yield ReadAgain(_safe(path), entry.line, count(result) if result else 0)
 
 
 def _files_read(entry: SourceEntry) -> Iterable[tuple[str, str | None]]:

@@ -49,10 +49,10 @@ def find_compactions(kind: str, entries: Iterable[SourceEntry]) -> tuple[list[So
             if found:
                 found[-1].after.append(entry)
             continue
-        stays = [it for it in window if entry.kept_from is not None and it.line >= entry.kept_from]
-        kept = entry.kept or tuple(it.message for it in stays)
+        stays = [SourceEntry(message, entry.line) for message in entry.kept]
+        stays = stays or [it for it in window if entry.kept_from is not None and it.line >= entry.kept_from]
         if window:
-            found.append(RecordedCompaction(tuple(window), entry, kept))
+            found.append(RecordedCompaction(tuple(window), entry, [it.message for it in stays]))
         window = [entry, *stays]
     return every, found
 

@@ -8,23 +8,26 @@ the result shows it beside words of a line that it came from, so that a bare lis
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from clew.lazy import lazy_pattern
-from clew.messages import Message, arguments_of_call, calls_of, name_of_call
+from clew.messages import Message
+from clew.report import text_with_calls
 
 _FILE_ENDINGS: Final = "py ts tsx js json md go rs java c h cpp yaml yml toml txt sh cfg ini html css sql ipynb csv tsv"
 _PIECE: Final = r"[\w.@+\-]+"
+_START: Final = r"(?!(?<=\\)[nrt])"
+"""No letter of an escape: code that prints "\nDone" says nothing of an nDone."""
 _PATTERNS: Final = tuple(
     lazy_pattern(pattern)
     for pattern in (
         # Paths from a root, paths with a file ending, and file names alone.
-        rf"(?:~|\.{{0,2}})?/(?:{_PIECE}/)*{_PIECE}|(?:[\w@+\-]+/)+{_PIECE}\.\w{{1,5}}"
-        rf"|\b[\w\-]+\.(?:{_FILE_ENDINGS.replace(' ', '|')})\b",
+        rf"(?:~|\.{{0,2}})?/(?:{_PIECE}/)*{_PIECE}|{_START}(?:[\w@+\-]+/)+{_PIECE}\.\w{{1,5}}"
+        rf"|{_START}\b[\w\-]+\.(?:{_FILE_ENDINGS.replace(' ', '|')})\b",
         # snake_case, camelCase, PascalCase, AB12.
-        r"\b(?:[A-Za-z]+_[A-Za-z0-9_]+|[a-z]+[A-Z][A-Za-z0-9]+|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+"
+        rf"{_START}\b(?:[A-Za-z]+_[A-Za-z0-9_]+|[a-z]+[A-Z][A-Za-z0-9]+|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+"
         r"|[A-Z]{2,}[0-9][A-Z0-9]+)\b",
         r"(?<![\w.])\d{3,}(?:\.\d+)?(?![\w])|\b\d+\.\d+(?:\.\d+)*\b|#\d+\b",
         r"\b[0-9a-f]{7,40}\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f\-]{22}\b",
@@ -84,31 +87,14 @@ class UsedAtom:
         return False
 
 
-def said_in(message: Message) -> str:
-    """The text of a message: its content, and each call with its arguments."""
-    content: Any = message.get("content")
-    pieces: list[str] = []
-    if isinstance(content, str):
-        pieces.append(content)
-    elif isinstance(content, list):
-        pieces += [str(part.get("text") or "") for part in content if isinstance(part, Mapping)]
-    pieces += [f"{name_of_call(call)} {_arguments(call)}" for call in calls_of(message)]
-    return "\n".join(pieces)
-
-
-def _arguments(call: Any) -> Any:
-    given = call["function"].get("arguments") if isinstance(call.get("function"), Mapping) else None
-    return given if given is not None else arguments_of_call(call)
-
-
 def used_again(before: Sequence[Message], after: Iterable[Message]) -> list[UsedAtom]:
     """The atoms that the agent used after a compaction and knew only from before it, in the order of their use."""
-    folded = [said_in(message) for message in before]
+    folded = [text_with_calls(message) for message in before]
     whole = "\n".join(folded)
     used: dict[str, Place] = {}
     seen = ""
     for index, message in enumerate(after):
-        text = said_in(message)
+        text = text_with_calls(message)
         if message["role"] == "assistant":
             for atom in atoms_in(text):
                 if atom not in used and atom not in seen and atom in whole:

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from clew.audit import Audit, AuditedCompaction, AuditedSession
 
 EXAMPLES = """\
-FILE is a session file of Claude Code, Codex, Gemini CLI, opencode, Hermes or pi, the
-database of opencode or Hermes, or a conversation as JSON or JSONL; of a FOLDER, every
-one in it. Without FILE, the usual folders of these programs are read.
+FILE is a session file of Claude Code, Codex, opencode or pi, the database of opencode or
+Hermes, or a conversation as JSON or JSONL; of a FOLDER, every one in it. Without FILE,
+the usual folders of these programs are read. Files of Gemini CLI record no compactions;
+only their expired caches are found.
 
 For each compaction that a program made:
   used later   facts from before it that the agent used after it: paths, identifiers,

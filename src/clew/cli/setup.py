@@ -53,13 +53,15 @@ class SetupRequest:
     as_json: bool
 
 
-@command(EXAMPLES, exclusive=("undo", "check", "show"))
+@command(EXAMPLES, exclusive=("undo", "check"))
 @click.argument("program", metavar="PROGRAM", type=OneOf(PROGRAMS))
 @click.option("--undo", is_flag=True, help="remove what was written")
 @click.option("--check", is_flag=True, help="say whether it is installed and whether Clew answers")
-@click.option("--print", "show", is_flag=True, help="show what would change, and change nothing")
+@click.option("--print", "show", is_flag=True, help="show what would change, also with --undo, and change nothing")
 @json_option
 def setup_command(console: Console, program: str, undo: bool, check: bool, show: bool, as_json: bool) -> int:
+    if check and show:
+        raise InvalidArgument("--check: not allowed with --print", remedy="give one of them")
     asked = SetupRequest(program, undo, check, show, as_json)
     if program == "hermes":
         return _run_hermes(asked, console)
@@ -126,7 +128,7 @@ def _change_lines(changes: Sequence[FileChange], *, is_applied: bool) -> list[st
         verb = "add" if change.before is None else "remove" if change.after is None else "change"
         done = {"add": "added", "remove": "removed", "change": "changed"}[verb]
         lines.append(f"{done if is_applied else verb} {change.path}")
-        if change.path.suffix == ".json" and verb == "change":
+        if change.is_config:
             lines += _difference(change)
     return lines
 
@@ -148,7 +150,7 @@ def _change_json(change: FileChange) -> dict[str, Any]:
 def _run_service(asked: SetupRequest, console: Console) -> int:
     from clew.app.inside_app import ask_service, ensure_service, read_note, stop_service
 
-    if asked.undo:
+    if asked.undo and not asked.show:
         ended = stop_service(console.environ)
         return _tell_service(asked, console, "", "The service was ended." if ended else "No service answers.")
     if asked.check or asked.show:
@@ -173,6 +175,7 @@ def _run_hermes(asked: SetupRequest, console: Console) -> int:
     from clew.integrations.hermes_setup import (
         check_hermes,
         hermes_config_path,
+        planned_hermes_change,
         read_hermes_config,
         set_up_hermes,
         undo_hermes_setup,
@@ -183,6 +186,8 @@ def _run_hermes(asked: SetupRequest, console: Console) -> int:
         problem = f"there is no Hermes Agent here: neither a folder {folder} nor a program `hermes`"
         raise InvalidArgument(problem, remedy="install it, or name its folder with HERMES_HOME")
     changed: list[str] = []
+    planned = None if asked.check else planned_hermes_change(console.environ, undo=asked.undo)
+    needed = [planned] if planned is not None and planned.is_change else []
     if asked.check or asked.show:
         config = read_hermes_config(console.environ)
     else:
@@ -195,18 +200,20 @@ def _run_hermes(asked: SetupRequest, console: Console) -> int:
         "program": asked.program,
         "config": str(config.path),
         "changed": changed,
+        "changes": [_change_json(change) for change in needed],
         "in_use": config.is_complete and not problems,
         "python": check.python if check else None,
         "problems": problems,
     }
 
     def draw() -> None:
-        if asked.show:
-            needed = "nothing to change" if config.is_complete else "set plugins.enabled and context.engine"
-            console.print(f"{config.path}: {needed}")
+        for line in _change_lines(needed, is_applied=not asked.show):
+            console.print(line)
+        if asked.show and not needed:
+            console.print(f"{config.path}: nothing to change")
         elif changed:
             console.print(f"{config.path}: {'took out' if asked.undo else 'set'} {' and '.join(changed)}")
-        elif not asked.check:
+        elif not asked.check and not asked.show:
             console.print(f"{config.path}: {'nothing of Clew is in it' if asked.undo else 'both keys are set already'}")
         for problem in problems:
             console.error(problem)

@@ -130,7 +130,7 @@ def _forget_what_is_now(folder: Path, pid: int) -> None:
 async def _started(task: ServeOptions, environ: Mapping[str, str]) -> Process:
     """A worker that is ready; `ClewError` where it ends before that."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", __name__, stdin=PIPE, stdout=PIPE, env=dict(environ)
+        sys.executable, "-P", "-m", __name__, stdin=PIPE, stdout=PIPE, env=dict(environ)
     )
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")

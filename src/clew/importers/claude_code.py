@@ -39,23 +39,30 @@ def claude_code_entries(read_lines: LineSource, metadata: SourceMetadata) -> Ite
     if abandoned := branch.abandoned_count():
         metadata.notices.add(f"{abandoned} messages on branches that were abandoned are left out")
     turn = _ClaudeCodeTurn()
+    kept: int | None = None
+    lines: dict[str, int] = {}
     for line in read_lines(metadata.notices):
         _note_metadata(line.record, metadata)
+        if line.record.get("subtype") == "compact_boundary":
+            kept = lines.get(_first_kept(line.record))
         if not _belongs(line, branch, sidechain, metadata):
             continue
         if not turn.is_continued_by(line.record):
             yield from turn.entries()
-            turn = _ClaudeCodeTurn()
+            turn = _ClaudeCodeTurn(kept)
         turn.add(line)
+        lines[as_text(line.record.get("uuid"))] = line.number
     yield from turn.entries()
 
 
 class _ClaudeCodeTurn:
     """One reply with the results of its calls, or one message of the user."""
 
-    __slots__ = ("_first", "_last", "_reply", "_user_messages")
+    __slots__ = ("_first", "_kept", "_last", "_reply", "_user_messages")
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int | None = None) -> None:
+        self._kept = kept
+        """Of a summary: the line of the first message that stayed in the window."""
         self._first: JsonLine | None = None
         self._last: Mapping[str, Any] = {}
         self._reply: AssistantMessageBuilder | None = None
@@ -95,7 +102,13 @@ class _ClaudeCodeTurn:
             )
         for line, user_message in self._user_messages:
             summary = bool(line.record.get("isCompactSummary"))
-            yield SourceEntry(user_message, line.number, timestamp=line.record.get("timestamp"), is_summary=summary)
+            yield SourceEntry(
+                user_message,
+                line.number,
+                timestamp=line.record.get("timestamp"),
+                is_summary=summary,
+                kept_from=self._kept if summary else None,
+            )
 
 
 def _active_branch(read_lines: LineSource, sidechain: bool) -> ActiveBranch:
@@ -134,6 +147,13 @@ def _belongs(line: JsonLine, branch: ActiveBranch, sidechain: bool, metadata: So
     if not isinstance(key, str):
         return True
     return branch.is_first_copy(key) and key in branch
+
+
+def _first_kept(boundary: Record) -> str:
+    """The first message that a compaction left in the window, of programs that name it."""
+    about = boundary.get("compactMetadata")
+    kept = about.get("preservedSegment") if isinstance(about, Mapping) else None
+    return as_text(kept.get("headUuid")) if isinstance(kept, Mapping) else ""
 
 
 def _is_message(record: Record) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
 from clew.importers.blocks import AssistantMessageBuilder, as_text
 from clew.importers.database import ForeignDatabase, json_column
 from clew.importers.session import COMPACTED_NOTICE, LineSource, Record, SourceEntry, SourceMetadata, SourceUsage
-from clew.messages import Message, calls_of
+from clew.messages import Message, calls_of, text_of
 
 _SESSION_FIELDS = ("session_start", "system_prompt", "last_updated", "lineage_session_ids", "model_config")
 _MESSAGE_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "reasoning_details")
@@ -24,6 +25,9 @@ _ROLES = ("system", "developer", "user", "assistant", "tool")
 _CALL_TAG = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
 _RESULT_TAG = re.compile(r"<tool_response>\s*(.*?)\s*</tool_response>", re.DOTALL)
 _THINK_TAG = re.compile(r"<think>\s*(.*?)\s*</think>\s*", re.DOTALL)
+# A summary may be merged into the message behind it, whose own text then precedes this line.
+_MERGED = "[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]"
+_SUMMARY_OPENINGS = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:", "[Clew handoff]")
 _ROLE_OF_SPEAKER = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 
 
@@ -178,7 +182,8 @@ class HermesDatabase:
     """A database of Hermes.
 
     A session that was compacted in place keeps its old rows, marked, and holds copies of those that stayed in view. The
-    copies are left out, so that every message comes once and in order. So are rows that the user took back.
+    copies are left out, so that every message comes once and in order; the summary between them has them as kept. Rows
+    that the user took back are left out, too.
     """
 
     __slots__ = ("_database",)
@@ -207,13 +212,26 @@ class HermesDatabase:
 
     def _read_rows(self, rows: Iterator[Record], metadata: SourceMetadata) -> Iterator[SourceEntry]:
         archived: set[bytes] = set()
+        copies: dict[bytes, Message] = {}
+        summary: SourceEntry | None = None
         for number, row in enumerate(rows, 1):
             message = _clean_message(_decode_row(row, metadata))
             if message is None:
                 continue
-            key = _row_key(row, [str(call.get("id")) for call in calls_of(message) if isinstance(call, Mapping)])
-            if key in archived:
+            is_summary = bool(archived) and _is_summary(message)
+            if is_summary:
+                message.pop("tool_calls", None)  # of the message that it was merged into, which has been read
+            calls = [str(call.get("id")) for call in calls_of(message) if isinstance(call, Mapping)]
+            key = _row_key(row, calls, by_text=is_summary)
+            is_copy = key in archived
+            if summary is not None and (not is_copy or key in copies):
+                yield replace(summary, kept=tuple(copies.values()))
+                summary, copies = None, {}
+            if is_copy:
+                copies[key] = message
                 continue
+            if not is_summary:
+                copies = {}
             if row.get("compacted"):
                 if not archived:
                     metadata.notices.add(COMPACTED_NOTICE)
@@ -221,7 +239,13 @@ class HermesDatabase:
             items = row.get("codex_reasoning_items")
             if isinstance(items, list) and message["role"] == "assistant":
                 message["reasoning"] = [item for item in items if isinstance(item, dict)]
-            yield SourceEntry(message, number, _timestamp_of(row))
+            entry = SourceEntry(message, number, _timestamp_of(row), is_summary=is_summary)
+            if is_summary:
+                summary = entry  # copies of what stayed may follow
+            else:
+                yield entry
+        if summary is not None:
+            yield replace(summary, kept=tuple(copies.values()))
 
     def _continues(self, session: Record) -> bool:
         """Whether its parent had ended in a compaction; the parent of a subagent continues."""
@@ -258,12 +282,16 @@ def _decode_row(row: Record, metadata: SourceMetadata) -> Record:
     return row
 
 
-def _row_key(row: Record, calls: list[str]) -> bytes:
+def _is_summary(message: Message) -> bool:
+    return text_of(message).rpartition(_MERGED)[2].lstrip().startswith(_SUMMARY_OPENINGS)
+
+
+def _row_key(row: Record, calls: list[str], *, by_text: bool) -> bytes:
     """A key that a row and its copy behind a compaction share.
 
     The copy keeps the time. The text of calls and results may have been shortened, but their ids stay.
     """
     answered = row.get("tool_call_id")
-    content = [answered, *calls] if answered or calls else row.get("content")
+    content = [answered, *calls] if (answered or calls) and not by_text else row.get("content")
     text = json.dumps([row.get("timestamp"), row.get("role"), content], default=str)
     return blake2b(text.encode(), digest_size=12).digest()

@@ -28,7 +28,16 @@ from clew.importers.store_values import (
     title_from,
 )
 from clew.messages import Message, text_of
-from clew.store import CallFilter, ModelCall, NewMessage, NewSession, Store, UnknownSession, chains_of
+from clew.store import (
+    CallFilter,
+    ModelCall,
+    NewMessage,
+    NewSession,
+    Store,
+    UnknownSession,
+    chains_of,
+    plugin_session_id,
+)
 from clew.usage import CanonicalUsage, normalize_usage
 
 MAX_BATCH_ENTRIES = 500
@@ -88,13 +97,16 @@ async def import_session(
 ) -> ImportedSession:
     """Write what the store does not have yet of a session; with `dry_run`, only find out what that would be.
 
-    With `growth` a newest reply that may still be being written is left for later.
+    With `growth` a newest reply that may still be being written is left for later. A session that a plugin of Clew
+    stores while its program runs is left to it.
     """
     metadata = session.metadata
     writer: _SessionWriter | None = None
     entries = SettledEntries(session.entries(), growth)
     for batch in batches(entries):
         if writer is None:
+            if (stored := await _stored_by_plugin(store, session)) is not None:
+                return stored
             rest = _without_prompts(batch, metadata)
             writer = await _open_writer(store, session, rest, dry_run)
             # A session that an earlier version imported with a prompt in its history continues as it is.
@@ -163,6 +175,21 @@ async def _open_writer(
         new = NewSession(own, source, model_name(model), title, metadata.system, parent=parent, kind=kind)
         await store.start_session(replace(new, created=start_time(batch)))
     return _SessionWriter(store, own, metadata, dry_run, title=title, is_new=True)
+
+
+async def _stored_by_plugin(store: Store, session: SourceSession) -> ImportedSession | None:
+    """The same session as a plugin stores it; None where none does."""
+    if session.metadata.session is None:
+        return None
+    try:
+        found = await store.session(plugin_session_id(session.kind.replace("_", "-"), session.metadata.session))
+    except UnknownSession:
+        return None
+    known = len(await store.messages(found.id))
+    notice = "the plugin of Clew inside its program stores this session; nothing was imported"
+    return ImportedSession(
+        session.name, session.kind, found.id, found.title, 0, known, 0, is_new=False, is_branch=False, notices=(notice,)
+    )
 
 
 async def _parent(store: Store, kind: str, metadata: SourceMetadata) -> str | None:

@@ -7,6 +7,7 @@ steps, and each step is a call of the model, so each becomes a message of its ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +45,23 @@ def _session_entries(
     metadata.directory = as_text(info.get("directory")) or None
     metadata.parent = as_text(info.get("parentID")) or None
     reverted = as_text(_mapping(info.get("revert")).get("messageID"))
+    numbers: dict[str, int] = {}
+    tail: str | None = None
     for number, message in (numbered := enumerate(messages, 1)):
         message_info, listed = _mapping(message.get("info")), message.get("parts")
         if reverted and message_info.get("id") == reverted:
             metadata.notices.add(f"{1 + sum(1 for _ in numbered)} messages that were reverted are left out")
             return
         parts = [part for part in listed if isinstance(part, Mapping)] if isinstance(listed, list) else []
+        numbers[as_text(message_info.get("id"))] = number
         if message_info.get("role") == "assistant":
             metadata.model = as_text(message_info.get("modelID")) or metadata.model
-            yield from _replies(message_info, parts, number)
+            for entry in _replies(message_info, parts, number):
+                yield replace(entry, kept_from=numbers.get(tail or "")) if entry.is_summary else entry
         else:
+            # A request for a summary names the first message that stays in the window.
+            compaction = next((part for part in parts if part.get("type") == "compaction"), None)
+            tail = tail if compaction is None else as_text(compaction.get("tail_start_id"))
             yield from _user_entries(message_info, parts, number)
 
 

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from clew.agent.safe_text import fenced
@@ -21,7 +22,7 @@ from clew.engines import Compaction, ContextEngine, EngineFactory, EngineStatus
 from clew.errors import UnknownSession
 from clew.handoff import Summarize, Summary, SummaryInput, unwrap
 from clew.messages import Message, calls_of, text_of
-from clew.store import NewSession, Store
+from clew.store import CompactionEntry, NewSession, Rows, Store
 from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime, RuntimeOptions, call_of
 from clew.usage import CanonicalUsage
 
@@ -77,14 +78,14 @@ class HeldMessages:
         """Of each message that a fold left its place in the list from before; None for one that it wrote."""
 
     def follow(self, messages: Sequence[Mapping[str, Any]]) -> bool:
-        """Become what Hermes holds now; False where that is not the known list with something else behind a place.
+        """Become what Hermes holds now; False where that does not begin as the known list up to its last summary.
 
         What was taken back or edited is cut off, and what is there now follows: the store makes a branch of it.
         """
-        same = self._count_same(messages)
+        same = self.count_same(messages)
         if same < len(self.held):
             place = self.numbers[same]
-            if place is None or _holds_summary(self.held[same]):
+            if same == 0 or place is None or _holds_summary(self.held[same]):
                 return False
             del self.held[same:], self.numbers[same:], self.history[place:]
         self.held[:same] = messages[:same]
@@ -94,11 +95,59 @@ class HeldMessages:
             self.history.append(without_private_keys(message))
         return True
 
+    @classmethod
+    def after(cls, fold: CompactionEntry, history: Sequence[Message]) -> HeldMessages:
+        """What a program holds that took this fold and then got the rest of the history."""
+        held: list[Message] = []
+        numbers: list[int | None] = []
+        for item in (*fold.view, Rows(fold.until, len(history))):
+            if isinstance(item, Rows):
+                held += history[item.start : item.stop]
+                numbers += range(item.start, item.stop)
+            else:
+                held.append(item.message)
+                numbers.append(item.seq)
+        return cls(held, numbers, history)
+
+    @classmethod
+    def whole(cls, history: Sequence[Message]) -> HeldMessages:
+        """What a program holds that took no fold."""
+        return cls(history, range(len(history)), history)
+
+    def replace(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Become a list that the program compacted by itself: what it kept is found by the end of the history.
+
+        What precedes that and is not known, as its own summary, follows the history, and so does what is behind it.
+        """
+        start, count = self._overlap(messages)
+        known = len(self.history)
+        places = {_said(message): at for at, message in enumerate(self.history[: known - count])} if count else {}
+        self.held, self.numbers = list(messages), []
+        for at, message in enumerate(messages):
+            if start <= at < start + count:
+                self.numbers.append(known - count + at - start)
+            elif at < start and (place := places.get(_said(message))) is not None:
+                self.numbers.append(place)
+            else:
+                self.numbers.append(len(self.history))
+                self.history.append(without_private_keys(message))
+
+    def _overlap(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+        """Where the longest end of the history is in a list, and its length."""
+        longest = (0, 0)
+        known = [_said(message) for message in self.history[-len(messages) :]]
+        given = [_said(message) for message in messages]
+        for end in range(len(given), 0, -1):
+            pairs = zip(reversed(known), reversed(given[:end]), strict=False)
+            count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            longest = max(longest, (end - count, count), key=lambda found: found[1])
+        return longest
+
     def starts(self, messages: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether a list begins with everything up to the last summary that is held."""
+        """Whether a list begins with everything up to the last summary that is held; with anything, without one."""
         written = (number is None or _holds_summary(held) for number, held in zip(self.numbers, self.held, strict=True))
-        last = max((at for at, is_ours in enumerate(written) if is_ours), default=-1)
-        return self._count_same(messages) > last
+        last = max((at for at, is_ours in enumerate(written) if is_ours), default=0)
+        return self.count_same(messages) > last
 
     def show(self, shown: Sequence[Message], numbers: Sequence[int | None]) -> list[dict[str, Any]]:
         """What a fold left, as Hermes shall hold it: its own messages where they are unchanged."""
@@ -116,7 +165,8 @@ class HeldMessages:
         self.held, self.numbers = list(folded), list(numbers)
         return folded
 
-    def _count_same(self, messages: Sequence[Mapping[str, Any]]) -> int:
+    def count_same(self, messages: Sequence[Mapping[str, Any]]) -> int:
+        """How many messages of a list are those that are held, from the first on."""
         known = self.held
         if len(messages) >= len(known) and list(messages[: len(known)]) == known:
             return len(known)
@@ -129,9 +179,21 @@ class HeldConversation:
     """One conversation of another program. Calls may come from any task: each waits for the one before it."""
 
     def __init__(
-        self, store: Store, options: RuntimeOptions, target: ModelTarget, name: str, source: str = "hermes"
+        self,
+        store: Store,
+        options: RuntimeOptions,
+        target: ModelTarget,
+        name: str,
+        source: str = "hermes",
+        *,
+        imported: str | None = None,
+        compacts_own_list: bool = False,
     ) -> None:
         self._source = source
+        self._imported = imported
+        """The session that an import made of the same conversation, if there was one."""
+        self._compacts_own_list = compacts_own_list
+        """Whether a list with an unknown beginning is one that the program compacted, and no other conversation."""
         self.name = name
         """The session in the store that it began in."""
         self.engine: ContextEngine | None = None
@@ -215,13 +277,8 @@ class HeldConversation:
     # -- the history ---------------------------------------------------------------------------------------------------
 
     async def _take(self, messages: Sequence[Mapping[str, Any]], target: ModelTarget) -> Conversation:
-        if self._held is None:
+        if self._held is None or not self._held.follow(messages):
             self._held = await self._restored(messages)
-        if not self._held.follow(messages):
-            # Another list altogether, or the whole history: it begins anew, or behind the longest known beginning.
-            self._held = HeldMessages()
-            self._projected = ProjectedConversation(self._runtime, self._new(None))
-            self._held.follow(messages)
         conversation = await self._projected.take(self._held.history, "openai_chat", target)
         if self.engine is not conversation.engine:
             self.engine = conversation.engine
@@ -229,17 +286,42 @@ class HeldConversation:
         return conversation
 
     async def _restored(self, messages: Sequence[Mapping[str, Any]]) -> HeldMessages:
-        """What was known of the conversation when its process ended, if Hermes still holds that."""
-        with contextlib.suppress(UnknownSession):
-            tip = (await self._store.resume(self.name)).id
-            view = await self._store.view(tip)
-            rows = await self._store.messages(tip, 0, view.next_seq)
-            held = HeldMessages(view.messages, view.seqs, [row.message for row in rows])
-            if held.starts(messages):
+        """What is known of the conversation in the store, with this list as what its program holds now."""
+        tip = await self._tip(messages)
+        if tip is None:
+            self._projected = ProjectedConversation(self._runtime, self._new(self.name))
+            held = HeldMessages()
+            held.follow(messages)
+            return held
+        history = [row.message for row in await self._store.messages(tip)]
+        # A program may hold what an earlier fold left: the newest was undone since, or its answer came too late.
+        folds = [HeldMessages.after(fold.entry, history) for fold in reversed(await self._store.compactions(tip))]
+        for held in (*folds, HeldMessages.whole(history)):
+            if held.starts(messages) and held.follow(messages):
                 self._projected = ProjectedConversation(self._runtime, self._new(None), session=tip)
                 return held
-            self._projected = ProjectedConversation(self._runtime, self._new(None))
-        return HeldMessages()
+        if self._compacts_own_list:
+            self._projected = ProjectedConversation(self._runtime, self._new(None), session=tip)
+            held = HeldMessages.whole(history)
+            held.replace(messages)
+            return held
+        # Another list altogether: it begins anew, or behind the longest known beginning.
+        self._projected = ProjectedConversation(self._runtime, self._new(None))
+        held = HeldMessages()
+        held.follow(messages)
+        return held
+
+    async def _tip(self, messages: Sequence[Mapping[str, Any]]) -> str | None:
+        """The newest session of the conversation; where it was imported, a branch behind what both have."""
+        with contextlib.suppress(UnknownSession):
+            return (await self._store.resume(self.name)).id
+        if self._imported is not None:
+            with contextlib.suppress(UnknownSession):
+                rows = await self._store.messages(self._imported)
+                same = HeldMessages.whole([row.message for row in rows]).count_same(messages)
+                if same:
+                    return (await self._store.branch(self._imported, same, new_id=self.name)).id
+        return None
 
     def _new(self, name: str | None) -> NewSession:
         return NewSession(id=name, source=self._source, model=self._target.model, lineage=self.name)
@@ -306,5 +388,5 @@ def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _said(message: Mapping[str, Any]) -> tuple[Any, ...]:
     # Hermes' own database gives texts back without the spaces around them, and keys that were not there before.
     plain: Message = message  # type: ignore[assignment]
-    called = [call.get("id") for call in calls_of(plain)]
+    called = tuple(call.get("id") for call in calls_of(plain))
     return (message.get("role"), text_of(plain).strip(), called, message.get("tool_call_id"))

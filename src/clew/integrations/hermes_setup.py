@@ -22,6 +22,7 @@ from typing import Any
 from clew.config import clew_home, replace_file
 from clew.config.yaml_file import parse_yaml, with_key, with_list_item, without_key, without_list_item
 from clew.errors import ConfigProblem, InvalidConfig
+from clew.integrations.inside_setup import FileChange
 
 NAME = "clew"
 ENABLED, ENGINE, DISABLED = "plugins.enabled", "context.engine", "plugins.disabled"
@@ -101,48 +102,63 @@ def read_hermes_config(environ: Mapping[str, str]) -> HermesConfig:
     )
 
 
+def planned_hermes_change(environ: Mapping[str, str], *, undo: bool = False) -> FileChange:
+    """What a setup would change in the config, or with `undo` what would be taken back."""
+    config = read_hermes_config(environ)
+    text = _read(config.path)
+    after = _undone(config, text, environ) if undo else _with_both_keys(config, text)
+    return FileChange(config.path, text, after, is_config=True)
+
+
 def set_up_hermes(environ: Mapping[str, str]) -> tuple[HermesConfig, list[str]]:
     """Write both keys; the config as it is then, and the keys that were changed."""
     config = read_hermes_config(environ)
-    if config.is_disabled:
-        raise InvalidConfig(
-            [ConfigProblem(str(config.path), DISABLED, f"names {NAME}", "take it out of that list, which wins")]
-        )
-    was = _read(config.path)
-    text, changed = was or "", []
-    for key, edit in ((ENABLED, with_list_item), (ENGINE, with_key)):
-        edited = edit(text, config.path, key, NAME)
-        if edited != text:
-            text = edited
-            changed.append(key)
-    if changed:
-        _write(config.path, text)
-    if changed and not config.names_clew:
-        noted = {"config": str(config.path), "before": was, "after": text}
-        replace_file(_notes_path(environ), json.dumps(noted, indent=1))
-    return read_hermes_config(environ), changed
+    change = planned_hermes_change(environ)
+    if change.after is not None and change.is_change:
+        _write(config.path, change.after)
+        if not config.names_clew:
+            noted = {"config": str(config.path), "before": change.before, "after": change.after}
+            replace_file(_notes_path(environ), json.dumps(noted, indent=1))
+    keys = ((ENABLED, config.is_enabled), (ENGINE, config.engine == NAME))
+    return read_hermes_config(environ), [key for key, is_set in keys if not is_set]
 
 
 def undo_hermes_setup(environ: Mapping[str, str]) -> tuple[HermesConfig, list[str]]:
     """Take both keys out again: the bytes from before, where nothing else has changed there since."""
     config = read_hermes_config(environ)
-    text = _read(config.path)
+    change = planned_hermes_change(environ, undo=True)
+    if change.is_change:
+        if change.after is None:
+            config.path.unlink()  # it was made by the setup
+        else:
+            _write(config.path, change.after)
+    _notes_path(environ).unlink(missing_ok=True)
+    keys = ((ENABLED, config.is_enabled), (ENGINE, config.engine == NAME))
+    return read_hermes_config(environ), [key for key, is_set in keys if is_set]
+
+
+def _with_both_keys(config: HermesConfig, text: str | None) -> str | None:
+    if config.is_disabled:
+        raise InvalidConfig(
+            [ConfigProblem(str(config.path), DISABLED, f"names {NAME}", "take it out of that list, which wins")]
+        )
+    edited = with_list_item(text or "", config.path, ENABLED, NAME)
+    edited = with_key(edited, config.path, ENGINE, NAME)
+    return text if edited == (text or "") else edited
+
+
+def _undone(config: HermesConfig, text: str | None, environ: Mapping[str, str]) -> str | None:
+    """The config without both keys; None where the setup made it."""
     if text is None or not config.names_clew:
-        _notes_path(environ).unlink(missing_ok=True)
-        return config, []
-    changed = [key for key, is_set in ((ENABLED, config.is_enabled), (ENGINE, config.engine == NAME)) if is_set]
+        return text
     noted = _noted(environ, config.path)
+    restored: str | None
     if noted.get("after") == text:
         restored = noted["before"]
     elif (restored := _without_edits(text, noted)) is None:
         restored = without_list_item(text, config.path, ENABLED, NAME)
         restored = without_key(restored, config.path, ENGINE) if config.engine == NAME else restored
-    if restored is None or (not restored and noted.get("before", "") is None):
-        config.path.unlink()  # it was made by the setup
-    else:
-        _write(config.path, restored)
-    _notes_path(environ).unlink(missing_ok=True)
-    return read_hermes_config(environ), changed
+    return None if not restored and noted.get("before", "") is None else restored
 
 
 def check_hermes(environ: Mapping[str, str]) -> HermesCheck | None:
@@ -188,7 +204,12 @@ def _import_failure(python: str, environ: Mapping[str, str]) -> str:
     """Why the plugin cannot be loaded there; nothing where it can."""
     try:
         done = subprocess.run(
-            [python, "-c", _IMPORTS], capture_output=True, text=True, timeout=_IMPORT_SECONDS, env=dict(environ)
+            # -P keeps the current folder, which may be anybody's project, off the module path.
+            [python, "-P", "-c", _IMPORTS],
+            capture_output=True,
+            text=True,
+            timeout=_IMPORT_SECONDS,
+            env=dict(environ),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{type(error).__name__}: {error}"

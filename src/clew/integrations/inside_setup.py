@@ -43,6 +43,8 @@ class FileChange:
     path: Path
     before: str | None
     after: str | None
+    is_config: bool = False
+    """Whether it is the config of the program, and no file of Clew."""
 
     @property
     def is_change(self) -> bool:
@@ -140,7 +142,7 @@ def _shipped(name: str) -> Iterator[tuple[str, str]]:
 def _config_change(program: InsideProgram, path: Path, environ: Mapping[str, str], *, undo: bool) -> FileChange:
     text = _read(path)
     if undo:
-        return FileChange(path, text, _undone(program, path, text, environ))
+        return FileChange(path, text, _undone(program, path, text, environ), is_config=True)
     read = _json(path, text)
     changed = False
     for keys, value in program.values:
@@ -151,28 +153,39 @@ def _config_change(program: InsideProgram, path: Path, environ: Mapping[str, str
                 raise InvalidConfig([ConfigProblem(str(path), ".".join(keys), "is no object", "set it by hand")])
         if inner.get(keys[-1]) != value:
             inner[keys[-1]], changed = value, True
-    return FileChange(path, text, json.dumps(read, indent=2, ensure_ascii=False) + "\n" if changed else text)
+    return FileChange(path, text, _dumped(read) if changed else text, is_config=True)
 
 
 def _undone(program: InsideProgram, path: Path, text: str | None, environ: Mapping[str, str]) -> str | None:
+    before: str | None = None
     with contextlib.suppress(OSError, ValueError, KeyError):
         noted = json.loads((clew_home(environ) / _BACKUP.format(program.name)).read_text("utf-8"))
-        if noted["config"] == str(path) and noted["after"] == text:
-            before: str | None = noted["before"]
-            return before
+        if noted["config"] == str(path):
+            before = noted["before"]
+            if noted["after"] == text:
+                return before
     if text is None:
         return None
-    # Something else was changed since: our values alone are taken out.
-    read = _json(path, text)
+    # Something else was changed since: our values alone are replaced by those from before, or taken out.
+    read, former = _json(path, text), _json(path, before)
     changed = False
     for keys, value in program.values:
-        inner: Any = read
-        for key in keys[:-1]:
-            inner = inner.get(key) if isinstance(inner, dict) else None
-        if isinstance(inner, dict) and inner.get(keys[-1]) == value:
+        inner, was = _object_at(read, keys[:-1]), _object_at(former, keys[:-1])
+        if inner.get(keys[-1]) == value and was.get(keys[-1]) != value:
             del inner[keys[-1]]
+            inner |= {keys[-1]: was[keys[-1]]} if keys[-1] in was else {}
             changed = True
-    return json.dumps(read, indent=2, ensure_ascii=False) + "\n" if changed else text
+    return _dumped(read) if changed else text
+
+
+def _object_at(value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def _dumped(config: dict[str, Any]) -> str:
+    return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
 
 
 def _json(path: Path, text: str | None) -> dict[str, Any]:

@@ -104,7 +104,8 @@ def server_command(environ: Mapping[str, str]) -> tuple[str, ...]:
     # Found in a folder of its own, it is there only while that environment is active.
     if found and Path(found).parent != own.parent and Path(found).resolve() == own.resolve():
         return ("clew", "mcp")
-    return (str(own), "mcp") if own.exists() else (sys.executable, "-m", "clew", "mcp")
+    # Clients start it in the folder of a project: -P keeps that folder off the module path.
+    return (str(own), "mcp") if own.exists() else (sys.executable, "-P", "-m", "clew", "mcp")
 
 
 def filled_in(setup: McpClientSetup, command: tuple[str, ...]) -> str:
@@ -156,7 +157,11 @@ def _commands(path: Path, table: str) -> Iterator[list[str]]:
 
 def _is_clew(words: list[str]) -> bool:
     program = words[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe") if words else ""
-    return "mcp" in words[1:] and (program == "clew" or words[1:3] == ["-m", "clew"])
+    return "mcp" in words[1:] and (program == "clew" or _runs_module(words))
+
+
+def _runs_module(words: list[str]) -> bool:
+    return words[1:3] == ["-m", "clew"] or words[1:4] == ["-P", "-m", "clew"]
 
 
 def _problem_with(words: list[str], environ: Mapping[str, str]) -> str:
@@ -165,4 +170,6 @@ def _problem_with(words: list[str], environ: Mapping[str, str]) -> str:
     if not is_there:
         lines = "`clew mcp --show all` prints what to put there"
         return f"it names {program}, which is not there or cannot be run; {lines}"
+    if words[1:3] == ["-m", "clew"]:
+        return "it starts Python without -P, so that a folder `clew` of a project would be run: put -P before -m"
     return ""

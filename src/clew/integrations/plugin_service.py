@@ -22,7 +22,7 @@ from clew.gateway import TOKEN_HEADER, Refusal, is_same_secret
 from clew.handoff import unwrap
 from clew.integrations.held_conversation import FoldRequest, FoldResult, HeldConversation
 from clew.messages import Message, read_conversation, text_of
-from clew.store import Store
+from clew.store import Store, plugin_session_id
 from clew.turn import ModelTarget, RuntimeOptions, message_text
 
 PREFIX = "/inside/v1/"
@@ -35,7 +35,7 @@ _Call = TypeVar("_Call", bound="FoldCall | RecallCall")
 
 
 class FoldCall(Struct, frozen=True):
-    """A compaction that a plugin asks for."""
+    """The messages of a program, to be compacted or only stored."""
 
     program: Program
     session: SessionName
@@ -86,6 +86,7 @@ class PluginService:
     def add_to(self, application: web.Application) -> None:
         application.router.add_get(f"{PREFIX}hello", self._hello)
         application.router.add_post(f"{PREFIX}fold", self._fold)
+        application.router.add_post(f"{PREFIX}record", self._record)
         application.router.add_post(f"{PREFIX}recall", self._recall)
 
     async def close(self) -> None:
@@ -102,20 +103,25 @@ class PluginService:
     async def _fold(self, request: web.Request) -> web.Response:
         self._admit(request)
         call = await _read(request, FoldCall)
-        try:
-            messages = list(read_conversation(call.messages, dialect="openai_chat").messages)
-        except (InvalidMessage, InvalidArgument) as problem:
-            raise Refusal(400, str(problem)) from problem
-        conversation = await self._conversation(call, call.target)
-        given = _followed(await conversation.stored(), messages) if call.is_more else messages
+        conversation, given = await self._given(call)
         try:
             asked = FoldRequest(call.tokens or None, (call.focus or "").strip() or None, force=True)
-            result = await conversation.fold([dict(message) for message in given], asked, call.target)
+            result = await conversation.fold(given, asked, call.target)
         except ClewError as problem:
             raise Refusal(409, f"the conversation was not folded: {problem}") from problem
         if not result.changed:
             return web.json_response({"changed": False, "session": conversation.session})
         return web.json_response(_folded(result, call, conversation.session))
+
+    async def _record(self, request: web.Request) -> web.Response:
+        self._admit(request)
+        call = await _read(request, FoldCall)
+        conversation, given = await self._given(call)
+        try:
+            await conversation.record(given, call.target)
+        except ClewError as problem:
+            raise Refusal(409, f"the messages were not stored: {problem}") from problem
+        return web.json_response({"session": conversation.session, "messages": len(await conversation.stored())})
 
     async def _recall(self, request: web.Request) -> web.Response:
         self._admit(request)
@@ -136,11 +142,29 @@ class PluginService:
             raise Refusal(401, "this service is for plugins of its own user, which read its token from a private file")
         self.used_at = self._clock()
 
+    async def _given(self, call: FoldCall) -> tuple[HeldConversation, list[dict[str, Any]]]:
+        """The conversation of a call, and what its program holds of it."""
+        try:
+            messages = list(read_conversation(call.messages, dialect="openai_chat").messages)
+        except (InvalidMessage, InvalidArgument) as problem:
+            raise Refusal(400, str(problem)) from problem
+        conversation = await self._conversation(call, call.target)
+        given = _followed(await conversation.stored(), messages) if call.is_more else messages
+        return conversation, [dict(message) for message in given]
+
     async def _conversation(self, call: FoldCall | RecallCall, target: ModelTarget) -> HeldConversation:
-        name = f"{call.program}-plugin-{call.session}"
+        name = plugin_session_id(call.program, call.session)
         async with self._opening:
             found = self._open.pop(name, None)
-            found = found or HeldConversation(self._store, self._options, target, name, call.program)
+            found = found or HeldConversation(
+                self._store,
+                self._options,
+                target,
+                name,
+                call.program,
+                imported=f"{call.program}-{call.session}",
+                compacts_own_list=call.program == "claude-code",
+            )
             self._open[name] = found
             while len(self._open) > MAX_OPEN:
                 await self._open.pop(next(iter(self._open))).close()

@@ -19,7 +19,7 @@ from clew.report.compaction_report import (
     summary_tokens,
 )
 from clew.report.page import page_style, report_page, shown_text, style_hash
-from clew.report.retention import FoldedFact, LostString, Retention, measure_retention
+from clew.report.retention import FoldedFact, LostString, Retention, measure_retention, text_with_calls
 
 __all__ = [
     "CompactionReport",
@@ -43,4 +43,5 @@ __all__ = [
     "shown_text",
     "style_hash",
     "summary_tokens",
+    "text_with_calls",
 ]

@@ -69,7 +69,7 @@ def measure_retention(report: CompactionReport) -> Retention:
     folded = {outcome.number: outcome for outcome in report.folded if outcome.number is not None}
     if not folded:
         return Retention()
-    result = "\n".join(map(_text_with_calls, report.result.compaction.messages))
+    result = "\n".join(map(text_with_calls, report.result.compaction.messages))
     strings = _exact_strings(folded)
     lowered = result.lower()
     lost = [string for string in strings if string.text not in lowered]
@@ -111,7 +111,7 @@ def _exact_strings(folded: Mapping[int, MessageOutcome]) -> list[LostString]:
     terms = Terms()
     seen: dict[str, tuple[int, int]] = {}
     for number, outcome in folded.items():
-        for term in terms.of(_text_with_calls(outcome.message)[:_MAX_MESSAGE_CHARS]):
+        for term in terms.of(text_with_calls(outcome.message)[:_MAX_MESSAGE_CHARS]):
             if terms.kinds[term] and len(term) >= _MIN_STRING_CHARS:
                 seen[term] = number, seen.get(term, (0, 0))[1] + 1
     found = [LostString(term, number, messages) for term, (number, messages) in seen.items()]
@@ -120,13 +120,14 @@ def _exact_strings(folded: Mapping[int, MessageOutcome]) -> list[LostString]:
 
 def _as_written(string: LostString, outcome: MessageOutcome) -> LostString:
     """The string as its message spells it."""
-    text = _text_with_calls(outcome.message)
+    text = text_with_calls(outcome.message)
     at = text.lower().find(string.text)
     written = text[at : at + len(string.text)] if at >= 0 else ""
     return LostString(written, string.number, string.messages) if written.lower() == string.text else string
 
 
-def _text_with_calls(message: Message) -> str:
+def text_with_calls(message: Message) -> str:
+    """The text of a message and the argument values of its calls, without names of tools, keys and JSON escapes."""
     values = (value for call in calls_of(message) for value in _strings_in(arguments_of_call(call)))
     return "\n".join((text_of(message), *values))
 

@@ -86,7 +86,7 @@ from clew.store.search.parts import parts_around
 from clew.store.search.ranking import excerpts_around
 from clew.store.search.vectors import Embedder, installed_embedder
 from clew.store.search.words import call_text
-from clew.store.session_names import NO_LIMIT, find_session, sessions_by_id, short_ids
+from clew.store.session_names import NO_LIMIT, find_session, plugin_session_id, sessions_by_id, short_ids
 from clew.store.sessions import NewSession
 from clew.store.sqlite import MEMORY, Flush, OnStatement, open_sqlite
 from clew.store.state import NewOutput
@@ -216,6 +216,7 @@ __all__ = [
     "make_private",
     "open_store",
     "parts_around",
+    "plugin_session_id",
     "sessions_by_id",
     "short_ids",
     "system_message",

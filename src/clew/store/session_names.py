@@ -26,6 +26,11 @@ ELLIPSIS = "…"
 _ID_PREFIX = "s_"
 
 
+def plugin_session_id(program: str, session: str) -> str:
+    """The id of a session that a plugin inside a program stores; `session` is the program's own id of it."""
+    return f"{program}-plugin-{session}"
+
+
 async def find_session(store: Store, name: str) -> Session:
     """The session that is meant; of a title that a whole conversation bears, the newest."""
     with contextlib.suppress(UnknownSession):

@@ -57,9 +57,12 @@ class PartReader:
 
 
 @contextmanager
-def running(upstream: Upstream | None = None, parts: int = 60, final_tool: str = "") -> Iterator[Upstream]:
-    """The mock upstream in a thread of its own, for frameworks that block."""
-    served = upstream or Upstream(answers=PartReader(parts, final_tool), rules=UpstreamRules(WINDOW, pairs=True))
+def running(
+    upstream: Upstream | None = None, parts: int = 60, final_tool: str = "", *, caches: bool = False
+) -> Iterator[Upstream]:
+    """The mock upstream in a thread of its own, for frameworks that block. With `caches` usage is counted."""
+    rules = UpstreamRules(WINDOW, pairs=True)
+    served = upstream or Upstream(answers=PartReader(parts, final_tool), rules=rules, caches=caches)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

@@ -32,6 +32,19 @@ export const ClewPlugin = async ({ client }) => {
       }
     },
 
+    // What came since the last compaction is stored when the agent has ended its work.
+    event: async ({ event }) => {
+      if (event.type !== 'session.idle') return;
+      const { sessionID } = event.properties;
+      try {
+        const { data } = await client.session.messages({ path: { id: sessionID } });
+        const { messages } = toChat(data);
+        if (messages.length) await ask('record', { ...identity(sessionID, data), messages });
+      } catch {
+        // Stored with the next turn.
+      }
+    },
+
     'experimental.chat.messages.transform': async (_, output) => {
       const last = output.messages.at(-1);
       const session = last?.info?.sessionID;

@@ -35,6 +35,12 @@ export default function (pi) {
     return { compaction: { summary: folded.text, firstKeptEntryId, tokensBefore: preparation.tokensBefore } };
   });
 
+  // What came since the last compaction is stored when the agent has ended its work.
+  pi.on('agent_end', async (event, ctx) => {
+    const { messages } = toChat(ctx.sessionManager.getBranch());
+    if (messages.length) await ask('record', { ...identity(ctx), messages }).catch(() => undefined);
+  });
+
   pi.registerTool({
     name: 'clew_recall',
     label: 'Recall',

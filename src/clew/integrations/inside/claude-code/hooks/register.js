@@ -34,6 +34,13 @@ export function register(on) {
     return { messages, tokensBefore: folded.tokens_before, tokensAfter: folded.tokens_after };
   }).catch(($, e, next) => next(e));
 
+  // What came since the last compaction is stored at the end of each turn.
+  on('turn.complete', async ($, e, next) => {
+    const done = await next(e);
+    if (!e.agentId) await within($, record($, e)).catch(() => undefined);
+    return done;
+  });
+
   on('tool.call', { tool: 'mcp__clew__recall' }, async ($, e) => {
     const { query, open, around } = e.input ?? e;
     const asked = { ...(await identity($, e)), query, open, around };
@@ -53,6 +60,11 @@ async function fold($, e, chat) {
     if (!problem.isAnswer) start($).catch(() => undefined);
     throw problem;
   });
+}
+
+async function record($, e) {
+  const chat = toChat(await $.session.messages());
+  if (chat.length) await ask($, 'record', { ...(await identity($, e)), messages: chat.map((one) => one.message) });
 }
 
 async function identity($, e) {
