@@ -25,6 +25,7 @@ from clew.gateway.callers import Caller
 from clew.gateway.clients import ClientProgram
 from clew.gateway.merged_replies import RecallTurn
 from clew.gateway.wires import WirePath, WireRequest
+from clew.handoff import compute_now
 from clew.messages import DialectName, History
 from clew.store import ModelCall, NewSession, View
 from clew.turn import (
@@ -36,6 +37,7 @@ from clew.turn import (
     Runtime,
     TakenHistory,
     early_fold_pays,
+    in_thread,
     next_message_cost,
 )
 from clew.usage import CanonicalUsage, cost_of
@@ -112,6 +114,8 @@ _log = logging.getLogger("clew.gateway")
 IDLE_SECONDS = 120.0
 MAX_OPEN_BYTES = 512 * 1024 * 1024
 """Of request bodies whose conversations are open at the same time."""
+_LARGE_BYTES = 128 * 1024
+"""So many take a millisecond to read: more are read in a thread."""
 _TITLE_ITEMS = 12
 """Items at the beginning of a new conversation among which its title is looked for."""
 _LIKELY = 3
@@ -218,10 +222,6 @@ class OpenConversation:
             return len(known)
         pairs = enumerate(zip(known, hashes, strict=False))
         return next((at for at, (old, new) in pairs if old != new), min(len(known), len(hashes)))
-
-    def read_items(self, raw: Sequence[bytes], known: int) -> list[Any]:
-        """The items of a request; those that are known as the objects that they are known by."""
-        return [*self.view.items[:known], *map(read_json, raw[known:])]
 
     def note_rebuild(self, rebuilt: int) -> None:
         self.rebuilds = (*self.rebuilds, rebuilt)[-_REBUILDS_SEEN:]
@@ -345,18 +345,22 @@ class OpenConversations:
         """Those of a key that began with the first of these items."""
         return self._open.get(key, {}).get(hashes[0], ()) if hashes else ()
 
-    def find(self, key: ConversationKey, request: WireRequest) -> MatchedRequest:
+    async def find(self, key: ConversationKey, request: WireRequest) -> MatchedRequest:
         """The open conversation that a request continues with, or one that looks for itself in the store."""
         hashes = hashes_of(request.items)
+        first = max((it.count_known(hashes) for it in self._with_first(key, hashes)), default=0)
+        new = await _read_items(request.items[first:])
+        # Nothing is waited for from here on: of two requests, the second finds what the first has opened.
         known = [(it.count_known(hashes), it) for it in self._with_first(key, hashes)]
         likely = sorted((pair for pair in known if pair[0]), key=lambda pair: pair[0], reverse=True)
         for count, candidate in likely[:_LIKELY]:
-            items = candidate.read_items(request.items, count)
+            items = [*candidate.view.items[:count], *map(read_json, request.items[count:first])]
+            items += new[len(items) - first :]
             if candidate.view.is_followed_by(items, request.wire.dialect):
                 candidate.note_rebuild(0)
                 return MatchedRequest(candidate, items, hashes, candidate.changes)
-        items = list(map(read_json, request.items))
-        new = NewSession(
+        items = [*map(read_json, request.items[:first]), *new]
+        session = NewSession(
             source="gateway",
             model=request.model,
             title=_title_of(items, request.wire.dialect),
@@ -364,7 +368,7 @@ class OpenConversations:
             lineage=key.lineage,
             tree=key.tree,
         )
-        opened = OpenConversation(key, hashes[0], ProjectedConversation(self._runtime, new))
+        opened = OpenConversation(key, hashes[0], ProjectedConversation(self._runtime, session))
         if likely:
             same, nearest = likely[0]
             opened.rebuilds = nearest.rebuilds
@@ -377,7 +381,7 @@ class OpenConversations:
     async def matched(self, key: ConversationKey, request: WireRequest) -> AsyncIterator[MatchedRequest]:
         """The same with its lock held: matched again where another request changed it while the lock was waited for."""
         while True:
-            matched = self.find(key, request)
+            matched = await self.find(key, request)
             opened = matched.opened
             opened.waiting += 1
             try:
@@ -417,7 +421,7 @@ class OpenConversations:
         if session is not None and await self._runtime.store.get_compression_tip(session) == session:
             return self.project(key, request.items)
         looked_up = ProjectedConversation(self._runtime, NewSession(owner=key.owner, lineage=key.lineage))
-        shown = await looked_up.peek(list(map(read_json, request.items)), request.wire.dialect)
+        shown = await looked_up.peek(await _read_items(request.items), request.wire.dialect)
         if shown is None:
             return None
         return [request.items[it] if isinstance(it, int) else write_json(it) for it in shown]
@@ -456,6 +460,13 @@ class OpenConversations:
             if not groups:
                 self._open.pop(conversation.key, None)
             conversation.changes += 1  # whoever waits for the lock looks for another one
+
+
+async def _read_items(raw: Sequence[bytes]) -> list[Any]:
+    """Items of a request as values."""
+    compute = in_thread if sum(map(len, raw)) > _LARGE_BYTES else compute_now
+    items: list[Any] = await compute(lambda: list(map(read_json, raw)))
+    return items
 
 
 def _title_of(items: Sequence[Any], dialect: DialectName) -> str | None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from clew.errors import ClewError, StaleHistory, UnknownSession
+from clew.handoff import compute_now
 from clew.messages import DialectName, History, Item, Message, Tool, detect_dialect
 from clew.store import CommittedCompaction, ModelCall, NewMessage, NewSession, SearchScope, View
 from clew.turn.conversation import Conversation
 from clew.turn.recall import OpenedMessage, found_texts, is_message_name, open_messages, search_history
-from clew.turn.request import ModelTarget, TurnOptions, call_of
+from clew.turn.request import MANY_MESSAGES, ModelTarget, TurnOptions, call_of, in_thread
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage
 
@@ -123,8 +124,8 @@ class ProjectedConversation:
         None where nothing of it is folded. Nothing is kept of it: for a request that is only counted.
         """
         history, store = History(dialect), self._runtime.store
-        own = history.extend(items)
-        found = await store.find_history(_to_store(history, own), self._new)
+        messages, own = await _read(history, items), history.items
+        found = await store.find_history(messages, self._new)
         if found is None or found.count < (await store.session(found.session)).first_seq:
             return None
         view = await store.view(found.session)
@@ -322,7 +323,7 @@ class ProjectedConversation:
     async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
         """The first call, and one whose history is not the known one with more behind it."""
         history = History(dialect)
-        messages = _to_store(history, history.extend(items))
+        messages = await _read(history, items)
         try:
             synced = await self._runtime.store.sync(messages, session=self.session, new=self._new, is_exact=True)
         except UnknownSession:
@@ -363,6 +364,13 @@ def _shown_item(history: History, message: Message, seq: int | None, is_written:
     if seq is None or seq >= len(history):
         return Item(message)
     return history.items[seq].changed_to(message) if is_written else history.items[seq]
+
+
+async def _read(history: History, items: Sequence[Any]) -> list[NewMessage]:
+    """Read the first wire items of a history; its messages as the store takes them."""
+    compute = in_thread if len(items) > MANY_MESSAGES else compute_now
+    messages: list[NewMessage] = await compute(lambda: _to_store(history, history.extend(items)))
+    return messages
 
 
 def _to_store(history: History, items: Sequence[Item]) -> list[NewMessage]:

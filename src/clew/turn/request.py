@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 from clew.caching import CachePolicy, caching_for
 from clew.config import Settings
@@ -26,8 +28,33 @@ from clew.usage import CanonicalUsage, cost_of
 
 # Of a window, for a reply whose length nobody asked for: models could write far more than they do.
 _LARGEST_SHARE_UNASKED = 0.25
+_MOST_THREADS = 2
+"""More would not be quicker, since Python runs one at a time; with one, a large history would make others wait."""
+MANY_MESSAGES = 200
+"""So many take milliseconds to read or count: that is done in a thread."""
 _MAX_REMEMBERED = 1_000
 """Models whose stated limit, and notices whose text, one process remembers."""
+
+_Result = TypeVar("_Result")
+
+
+async def in_thread(function: Callable[..., _Result], *arguments: Any) -> _Result:
+    """The result of a function that computes for long, called in a thread, so that the event loop serves others.
+
+    A caller that is cancelled waits until the function has ended, since it uses what the caller holds.
+    """
+    call = partial(function, *arguments)
+    running = asyncio.get_running_loop().run_in_executor(_threads(), call)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.gather(running, return_exceptions=True)
+        raise
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1), "clew-compute")
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
