@@ -11,7 +11,6 @@ import aiohttp
 import pytest
 
 from clew.engines import Compaction, ContextCompressor
-from clew.events import CompactionStarted
 from clew.messages import text_of
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
@@ -61,10 +60,11 @@ class SlowEngine(ContextCompressor):
     """Computes until another request was answered."""
 
     name = "slow"
-    other_is_done = threading.Event()
+    has_begun, other_is_done = threading.Event(), threading.Event()
     waited: ClassVar[list[bool]] = []
 
     async def compress(self, *arguments: Any, **options: Any) -> Compaction:
+        self.has_begun.set()
         self.waited.append(await self.compute(self.other_is_done.wait, 20))
         return await super().compress(*arguments, **options)
 
@@ -83,8 +83,7 @@ def register():
     async with gateway_with(Upstream(answers=echo), tmp_path, environ={"CLEW_CONTEXT_ENGINE": "slow"}) as flow:
         large = [{"role": ("user", "assistant")[at % 2], "content": f"part {at} " * 100} for at in range(61)]
         folding = asyncio.create_task(ask(flow, large))
-        while not any(isinstance(it, CompactionStarted) for it in flow.events):
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(SlowEngine.has_begun.wait, 20)
         await ask(flow, [{"role": "user", "content": "short"}])
         assert not folding.done()
         SlowEngine.other_is_done.set()

@@ -48,11 +48,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACTIVE_TASK", "BUILTIN", "COMPLETED", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SHORTENED",
-    "SYSTEM_NOTE", "UNVERIFIED_MARK", "Candidate", "Choice", "Complete", "Compute", "ConversationExtension", "Cooldowns",
-    "CountTokens", "Coverage", "Entry", "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer", "ModelSummary",
-    "ReadMessage", "Span", "Summarize", "Summary", "SummaryInput", "SummaryModel", "Worth", "WrappedSummary", "compute_now", "excerpt",
-    "is_instruction", "list_style", "read_line", "read_material", "references_in", "select", "summarize_builtin",
-    "summary_model", "summary_model_for", "unwrap", "wrap", "write_handoff",
+    "SYSTEM_NOTE", "UNVERIFIED_MARK", "Candidate", "Choice", "Complete", "Compute", "ConversationExtension",
+    "Cooldowns", "CountTokens", "Coverage", "Entry", "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer",
+    "ModelSummary", "ReadMessage", "Span", "Summarize", "Summary", "SummaryInput", "SummaryModel", "Worth",
+    "WrappedSummary", "compute_now", "excerpt", "is_instruction", "list_style", "read_line", "read_material",
+    "references_in", "select", "summarize_builtin", "summary_model", "summary_model_for", "unwrap", "wrap",
+    "write_handoff",
 ]  # fmt: skip
 
 # The built-in summariser needs none of these.
