@@ -27,6 +27,7 @@ from clew.gateway.merged_replies import RecallTurn
 from clew.gateway.wires import WirePath, WireRequest
 from clew.handoff import compute_now
 from clew.messages import DialectName, History
+from clew.portable import release_memory
 from clew.store import ModelCall, NewSession, View
 from clew.turn import (
     KEPT_SHARE,
@@ -116,6 +117,8 @@ MAX_OPEN_BYTES = 512 * 1024 * 1024
 """Of request bodies whose conversations are open at the same time."""
 _LARGE_BYTES = 128 * 1024
 """So many take a millisecond to read: more are read in a thread."""
+_RELEASED_BYTES = 8 * 1024 * 1024
+"""Of conversations that were closed: the memory of so many is returned to the system."""
 _TITLE_ITEMS = 12
 """Items at the beginning of a new conversation among which its title is looked for."""
 _LIKELY = 3
@@ -432,7 +435,7 @@ class OpenConversations:
         One that the provider has in its cache stays open until that expires, since it may be folded before.
         """
         now, every = self._clock(), self.by_use()
-        total = sum(it.held_bytes for it in every)
+        total = before = sum(it.held_bytes for it in every)
         for conversation in every:
             if conversation.waiting or conversation.lock.locked():
                 continue
@@ -443,6 +446,8 @@ class OpenConversations:
                     await self._close(conversation)
                 except StoreError as problem:
                     _log.error("a conversation is closed later: %s", where_it_failed(problem))
+        if before - total > _RELEASED_BYTES:
+            await in_thread(release_memory)
 
     def by_use(self) -> list[OpenConversation]:
         """All of them, the longest unused first."""
@@ -539,6 +544,8 @@ class GatewayExchange:
     status: int = 0
     usage: CanonicalUsage | None = None
     cost_micros: int | None = None
+    reservation: str | None = None
+    """What is reserved for it of its key's budget."""
     writing: asyncio.Task[None] | None = None
     """Keeps what came, while the upstream is asked."""
     recording: asyncio.Task[None] | None = None

@@ -21,7 +21,7 @@ from multidict import CIMultiDict
 from clew.errors import ClewError, StoreError, UnknownSession
 from clew.gateway.admission import where_it_failed
 from clew.gateway.bodies import NestedTooDeep, RequestBody, UnreadableBody
-from clew.gateway.callers import Caller, Callers, Refusal
+from clew.gateway.callers import RESERVED_OUTPUT, Caller, Callers, Refusal
 from clew.gateway.clients import (
     MAX_CLIENT_BYTES,
     MAX_NAME_CHARS,
@@ -122,6 +122,23 @@ class ReplyRecording:
         self._on_exchange = on_exchange or (lambda _: None)
         self._under_way: set[asyncio.Task[None]] = set()
 
+    async def reserve(self, exchange: GatewayExchange) -> None:
+        """Reserve what a request will probably cost, where its caller has a budget; raises `Refusal`."""
+        if not exchange.caller.has_budget or exchange.path.action == "count":
+            return
+        request, conversation = exchange.request, exchange.conversation
+        asked = request.max_output if request is not None else None
+        prompt = conversation.size.tokens if conversation else len(exchange.raw) // CHARS_PER_TOKEN
+        usage = CanonicalUsage(input_tokens=prompt, output_tokens=min(asked or RESERVED_OUTPUT, RESERVED_OUTPUT))
+        cost = call_of(usage, self._target(exchange.model, exchange.path.kind), "gateway").cost_micros
+        exchange.reservation = await self._callers.reserve(exchange.caller, cost or 0)
+
+    def release(self, exchange: GatewayExchange) -> None:
+        """Give back what was reserved for a request, unless it was charged or its reply is still to be recorded."""
+        if exchange.reservation is not None and (exchange.recording is None or exchange.is_stored.is_set()):
+            self._watch(asyncio.create_task(self._callers.release(exchange.reservation)))
+            exchange.reservation = None
+
     def start(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
         """Begin to keep a reply, once."""
         if exchange.recording is None:
@@ -161,6 +178,7 @@ class ReplyRecording:
             await self._keep(exchange, reader)
         finally:
             exchange.is_stored.set()
+            self.release(exchange)
 
     async def _keep(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
         stated = reader.usage()
@@ -176,9 +194,13 @@ class ReplyRecording:
                     None if call.cost_micros is None else call.cost_micros + exchange.recall.cost_micros
                 )
             await self._store_or_retry(lambda: self._store(exchange, reader, stated, call))
+            reservation, exchange.reservation = exchange.reservation, None
+            if reservation is None:
+                exchange.is_stored.set()
+            # Who has a budget gets the end of the reply after it was charged: the next request is then admitted by it.
+            spending, cost = self._callers.add_spending, call.cost_micros or 0
+            may_go_on = await self._store_or_retry(lambda: spending(exchange.caller, cost, reservation))
             exchange.is_stored.set()
-            spending = self._callers.add_spending
-            may_go_on = await self._store_or_retry(lambda: spending(exchange.caller, call.cost_micros or 0))
             await self._keep_client(exchange)
             if reader.is_complete:
                 self._handoffs.prepare_if_due(exchange, may_ask=bool(may_go_on))
@@ -589,6 +611,7 @@ class Exchanges:
             if exchange.opened is not None:
                 exchange.opened.waiting -= 1  # it stays named in the record
                 exchange.opened.used_at = self._clock()
+            self._recording.release(exchange)
             self._recording.tell(exchange)
 
     async def look_after_idle(self) -> None:
@@ -674,6 +697,13 @@ class Exchanges:
         """Send, and pass the reply back; an overflow is recovered from as often as the ladder allows."""
         servers = self._servers(exchange)
         first = servers[0]
+        try:
+            await self._recording.reserve(exchange)
+        except Refusal as refusal:
+            exchange.status = refusal.status
+            if not response.has_begun:
+                raise
+            return await response.fail(refusal.status, str(refusal))
         while True:
             max_output = exchange.recovery.max_tokens if exchange.recovery else None
             body = self._body(exchange, items, max_output)
