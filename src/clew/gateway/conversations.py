@@ -27,7 +27,6 @@ from clew.gateway.merged_replies import RecallTurn
 from clew.gateway.wires import WirePath, WireRequest
 from clew.handoff import compute_now
 from clew.messages import DialectName, History
-from clew.portable import release_memory
 from clew.store import ModelCall, NewSession, View
 from clew.turn import (
     KEPT_SHARE,
@@ -117,8 +116,6 @@ MAX_OPEN_BYTES = 512 * 1024 * 1024
 """Of request bodies whose conversations are open at the same time."""
 _LARGE_BYTES = 128 * 1024
 """So many take a millisecond to read: more are read in a thread."""
-_RELEASED_BYTES = 8 * 1024 * 1024
-"""Of conversations that were closed: the memory of so many is returned to the system."""
 _TITLE_ITEMS = 12
 """Items at the beginning of a new conversation among which its title is looked for."""
 _LIKELY = 3
@@ -429,8 +426,9 @@ class OpenConversations:
             return None
         return [request.items[it] if isinstance(it, int) else write_json(it) for it in shown]
 
-    async def close_idle(self) -> None:
-        """Close those that rest, and the longest unused ones where all together are too large.
+    async def close_idle(self) -> int:
+        """Close those that rest, and the longest unused ones where all together are too large; about how many bytes
+        they took.
 
         One that the provider has in its cache stays open until that expires, since it may be folded before.
         """
@@ -446,8 +444,7 @@ class OpenConversations:
                     await self._close(conversation)
                 except StoreError as problem:
                     _log.error("a conversation is closed later: %s", where_it_failed(problem))
-        if before - total > _RELEASED_BYTES:
-            await in_thread(release_memory)
+        return before - total
 
     def by_use(self) -> list[OpenConversation]:
         """All of them, the longest unused first."""

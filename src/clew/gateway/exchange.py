@@ -73,6 +73,7 @@ from clew.gateway.upstream import (
     read_error,
 )
 from clew.gateway.wires import MAX_MODEL_CHARS, WirePath, WireRequest
+from clew.portable import release_memory
 from clew.providers import ErrorClass, classify_error
 from clew.store import CLIENT_STATE, ModelCall
 from clew.turn import (
@@ -85,6 +86,7 @@ from clew.turn import (
     bound_newest,
     call_of,
     cold_fold_pays,
+    in_thread,
     is_overflow,
     largest_parts,
 )
@@ -92,6 +94,8 @@ from clew.usage import CanonicalUsage
 
 HOLD_SECONDS = 2.0
 """How long the end of a reply waits at most until the reply is stored."""
+RELEASED_BYTES = 8 * 1024 * 1024
+"""Of conversations that were closed: the memory of so many is returned to the system."""
 RETRY_SECONDS = (0.2, 1.0, 5.0)
 """How long to wait before a reply is stored again, where the store was away."""
 
@@ -617,7 +621,8 @@ class Exchanges:
     async def look_after_idle(self) -> None:
         """Fold conversations whose cache is about to expire, and close those that rest. Called every few seconds."""
         self.handoffs.fold_idle(self.conversations.by_use())
-        await self.conversations.close_idle()
+        if await self.conversations.close_idle() > RELEASED_BYTES:
+            await in_thread(release_memory)
 
     async def close(self) -> None:
         """Wait until every reply that came is kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -118,8 +119,15 @@ class Runtime(TurnServices):
         )
         view.size.calibration = Calibration.from_plain(state.get(CALIBRATION_STATE + self.target.model))
         calls: list[ModelCall] = []
-        # The summariser follows the model and the window of the conversation, which is made with the engine.
-        engine = self._engine(model, lambda: conversation)
+
+        def opened() -> Conversation:
+            found = reference()
+            assert found is not None  # an engine works while its conversation is open
+            return found
+
+        # The summariser follows the model and the window of the conversation, which is made with the engine. A weak
+        # reference, so that the memory of a conversation that is closed is free at once.
+        engine = self._engine(model, opened)
         conversation = Conversation(
             services=self,
             root=chain[0].id,
@@ -132,6 +140,7 @@ class Runtime(TurnServices):
             stored_state=state.get(ENGINE_STATE + engine.name),
             recall=self._recall(view, chain[0].owner),
         )
+        reference = weakref.ref(conversation)
         host = StoreEngineHost(self.store, view, engine.name, offers_tools=self.options.offers_engine_tools)
         engine.on_session_start(SessionStart(session, state=conversation.stored_state or {}, host=host))
         return conversation
