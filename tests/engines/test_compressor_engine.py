@@ -460,7 +460,8 @@ async def test_what_takes_long_is_computed_where_the_host_says() -> None:
             return super().keys()
 
     engine = ContextCompressor(WINDOW, compute=asyncio.to_thread)
-    done = await engine.compress([Watched(message) for message in talk(40)], force=True)
+    history: list[Any] = [Watched(message) for message in talk(40)]
+    done = await engine.compress(history, force=True)
     assert done.messages == (await ContextCompressor(WINDOW).compress(talk(40), force=True)).messages
     assert threads and threading.get_ident() not in threads
 

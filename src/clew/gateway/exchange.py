@@ -704,11 +704,11 @@ class Exchanges:
         first = servers[0]
         try:
             await self._recording.reserve(exchange)
-        except Refusal as refusal:
-            exchange.status = refusal.status
+        except Refusal as over_budget:
+            exchange.status = over_budget.status
             if not response.has_begun:
                 raise
-            return await response.fail(refusal.status, str(refusal))
+            return await response.fail(over_budget.status, str(over_budget))
         while True:
             max_output = exchange.recovery.max_tokens if exchange.recovery else None
             body = self._body(exchange, items, max_output)
