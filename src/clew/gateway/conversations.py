@@ -25,7 +25,6 @@ from clew.gateway.callers import Caller
 from clew.gateway.clients import ClientProgram
 from clew.gateway.merged_replies import RecallTurn
 from clew.gateway.wires import WirePath, WireRequest
-from clew.handoff import compute_now
 from clew.messages import DialectName, History
 from clew.store import ModelCall, NewSession, View
 from clew.turn import (
@@ -37,7 +36,6 @@ from clew.turn import (
     Runtime,
     TakenHistory,
     early_fold_pays,
-    in_thread,
     next_message_cost,
 )
 from clew.usage import CanonicalUsage, cost_of
@@ -349,7 +347,7 @@ class OpenConversations:
         """The open conversation that a request continues with, or one that looks for itself in the store."""
         hashes = hashes_of(request.items)
         first = max((it.count_known(hashes) for it in self._with_first(key, hashes)), default=0)
-        new = await _read_items(request.items[first:])
+        new = await self._read_items(request.items[first:])
         # Nothing is waited for from here on: of two requests, the second finds what the first has opened.
         known = [(it.count_known(hashes), it) for it in self._with_first(key, hashes)]
         likely = sorted((pair for pair in known if pair[0]), key=lambda pair: pair[0], reverse=True)
@@ -376,6 +374,11 @@ class OpenConversations:
             opened.note_rebuild(rebuilt if rebuilt <= _MOST_REBUILT else 0)
         self._open.setdefault(key, {}).setdefault(opened.first, []).append(opened)
         return MatchedRequest(opened, items, hashes, opened.changes)
+
+    async def _read_items(self, raw: Sequence[bytes]) -> list[Any]:
+        """Items of a request as values."""
+        is_large = sum(map(len, raw)) > _LARGE_BYTES
+        return await self._runtime.in_thread(lambda: list(map(read_json, raw)), when=is_large)
 
     @asynccontextmanager
     async def matched(self, key: ConversationKey, request: WireRequest) -> AsyncIterator[MatchedRequest]:
@@ -421,7 +424,7 @@ class OpenConversations:
         if session is not None and await self._runtime.store.get_compression_tip(session) == session:
             return self.project(key, request.items)
         looked_up = ProjectedConversation(self._runtime, NewSession(owner=key.owner, lineage=key.lineage))
-        shown = await looked_up.peek(await _read_items(request.items), request.wire.dialect)
+        shown = await looked_up.peek(await self._read_items(request.items), request.wire.dialect)
         if shown is None:
             return None
         return [request.items[it] if isinstance(it, int) else write_json(it) for it in shown]
@@ -462,13 +465,6 @@ class OpenConversations:
             if not groups:
                 self._open.pop(conversation.key, None)
             conversation.changes += 1  # whoever waits for the lock looks for another one
-
-
-async def _read_items(raw: Sequence[bytes]) -> list[Any]:
-    """Items of a request as values."""
-    compute = in_thread if sum(map(len, raw)) > _LARGE_BYTES else compute_now
-    items: list[Any] = await compute(lambda: list(map(read_json, raw)))
-    return items
 
 
 def _title_of(items: Sequence[Any], dialect: DialectName) -> str | None:

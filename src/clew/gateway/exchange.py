@@ -86,7 +86,6 @@ from clew.turn import (
     bound_newest,
     call_of,
     cold_fold_pays,
-    in_thread,
     is_overflow,
     largest_parts,
 )
@@ -577,6 +576,7 @@ class Exchanges:
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self.mode: Mode = mode
+        self._runtime = runtime
         self._on_begin = on_begin
         self._clock = clock
         self._upstreams = upstreams
@@ -622,7 +622,7 @@ class Exchanges:
         """Fold conversations whose cache is about to expire, and close those that rest. Called every few seconds."""
         self.handoffs.fold_idle(self.conversations.by_use())
         if await self.conversations.close_idle() > RELEASED_BYTES:
-            await in_thread(release_memory)
+            await self._runtime.in_thread(release_memory)
 
     async def close(self) -> None:
         """Wait until every reply that came is kept."""

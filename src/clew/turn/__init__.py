@@ -62,7 +62,6 @@ from clew.turn.request import (
     ServingModel,
     TurnOptions,
     call_of,
-    in_thread,
     summary_model_of,
     window_for,
 )
@@ -120,7 +119,6 @@ __all__ = [
     "handoff_of",
     "handoff_text_of",
     "hit_text",
-    "in_thread",
     "is_message_name",
     "is_overflow",
     "is_recall",

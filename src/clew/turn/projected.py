@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from clew.errors import ClewError, StaleHistory, UnknownSession
-from clew.handoff import compute_now
 from clew.messages import DialectName, History, Item, Message, Tool, detect_dialect
 from clew.store import CommittedCompaction, ModelCall, NewMessage, NewSession, SearchScope, View
 from clew.turn.conversation import Conversation
 from clew.turn.recall import OpenedMessage, found_texts, is_message_name, open_messages, search_history
-from clew.turn.request import MANY_MESSAGES, ModelTarget, TurnOptions, call_of, in_thread
+from clew.turn.request import MANY_MESSAGES, ModelTarget, TurnOptions, call_of
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage
 
@@ -124,7 +123,7 @@ class ProjectedConversation:
         None where nothing of it is folded. Nothing is kept of it: for a request that is only counted.
         """
         history, store = History(dialect), self._runtime.store
-        messages, own = await _read(history, items), history.items
+        messages, own = await self._read(history, items), history.items
         found = await store.find_history(messages, self._new)
         if found is None or found.count < (await store.session(found.session)).first_seq:
             return None
@@ -323,7 +322,7 @@ class ProjectedConversation:
     async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
         """The first call, and one whose history is not the known one with more behind it."""
         history = History(dialect)
-        messages = await _read(history, items)
+        messages = await self._read(history, items)
         try:
             synced = await self._runtime.store.sync(messages, session=self.session, new=self._new, is_exact=True)
         except UnknownSession:
@@ -342,6 +341,11 @@ class ProjectedConversation:
         await conversation.follow_sync(synced, messages)
         self._share_messages(conversation)
         return conversation
+
+    async def _read(self, history: History, items: Sequence[Any]) -> list[NewMessage]:
+        """Read the first wire items of a history; its messages as the store takes them."""
+        is_large = len(items) > MANY_MESSAGES
+        return await self._runtime.in_thread(lambda: _to_store(history, history.extend(items)), when=is_large)
 
     def _share_messages(self, conversation: Conversation) -> None:
         """Let the view have the messages of the history for its rows, in place of those that the store has read."""
@@ -364,13 +368,6 @@ def _shown_item(history: History, message: Message, seq: int | None, is_written:
     if seq is None or seq >= len(history):
         return Item(message)
     return history.items[seq].changed_to(message) if is_written else history.items[seq]
-
-
-async def _read(history: History, items: Sequence[Any]) -> list[NewMessage]:
-    """Read the first wire items of a history; its messages as the store takes them."""
-    compute = in_thread if len(items) > MANY_MESSAGES else compute_now
-    messages: list[NewMessage] = await compute(lambda: _to_store(history, history.extend(items)))
-    return messages
 
 
 def _to_store(history: History, items: Sequence[Item]) -> list[NewMessage]:

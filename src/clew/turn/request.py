@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -36,25 +35,6 @@ _MAX_REMEMBERED = 1_000
 """Models whose stated limit, and notices whose text, one process remembers."""
 
 _Result = TypeVar("_Result")
-
-
-async def in_thread(function: Callable[..., _Result], *arguments: Any) -> _Result:
-    """The result of a function that computes for long, called in a thread, so that the event loop serves others.
-
-    A caller that is cancelled waits until the function has ended, since it uses what the caller holds.
-    """
-    call = partial(function, *arguments)
-    running = asyncio.get_running_loop().run_in_executor(_threads(), call)
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.gather(running, return_exceptions=True)
-        raise
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1), "clew-compute")
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -297,6 +277,23 @@ class TurnServices:
         self.lease_holder = f"clew-{secrets.token_hex(8)}"
         self._stated: dict[tuple[str, str | None], int] = {}
         self._told: set[str] = set()
+        self._threads = ThreadPoolExecutor(_MOST_THREADS, "clew-compute")
+
+    async def in_thread(self, function: Callable[..., _Result], *arguments: Any, when: bool = True) -> _Result:
+        """The result of a function that computes for long, called in a thread, so that the event loop serves others.
+
+        A caller that is cancelled waits until the function has ended, since it uses what the caller holds. Not `when`:
+        called at once.
+        """
+        if not when:
+            return function(*arguments)
+        call = partial(function, *arguments)
+        running = asyncio.get_running_loop().run_in_executor(self._threads, call)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.gather(running, return_exceptions=True)
+            raise
 
     def tell(self, event: Event) -> None:
         self.events.emit(event)

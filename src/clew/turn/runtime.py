@@ -11,7 +11,7 @@ from clew.config import Settings
 from clew.engines import ContextEngine, EngineSetup, SessionStart
 from clew.errors import StoreError
 from clew.events import Events, Notice
-from clew.handoff import ModelSummarizer, Summary, SummaryInput, compute_now, summarize_builtin
+from clew.handoff import ModelSummarizer, Summary, SummaryInput, summarize_builtin
 from clew.store import ModelCall, Store
 from clew.tokens import Calibration, counter_for
 from clew.tooloutput import SpillFolder
@@ -19,7 +19,7 @@ from clew.turn.automatic_recall import AutomaticRecall
 from clew.turn.compaction import CompactionPreparer
 from clew.turn.conversation import CALIBRATION_STATE, ENGINE_STATE, PINS_STATE, Conversation
 from clew.turn.engine_host import StoreEngineHost
-from clew.turn.request import MANY_MESSAGES, ModelTarget, RuntimeOptions, ServingModel, TurnServices, in_thread
+from clew.turn.request import MANY_MESSAGES, ModelTarget, RuntimeOptions, ServingModel, TurnServices
 from clew.turn.summary_models import question_model, summary_models
 from clew.turn.view import ConversationView, pins_from_plain, prompt_message
 
@@ -88,6 +88,7 @@ class Runtime(TurnServices):
         """Close every conversation."""
         for session in list(self._open):
             await self.forget(session)
+        self._threads.shutdown(wait=False)
 
     def _find(self, session: str) -> Conversation | None:
         """The open conversation that a session leads to, also where a compaction continued in it."""
@@ -113,10 +114,8 @@ class Runtime(TurnServices):
         model = await self.serving(self.target)
         chain = await self.store.sessions_of(stored.conversation)
         prompt = prompt_message(await self.store.system_prompt(session))
-        compute = in_thread if len(stored.messages) > MANY_MESSAGES else compute_now
-        view: ConversationView = await compute(
-            ConversationView, stored, self.target.model, prompt, pins_from_plain(state.get(PINS_STATE))
-        )
+        pins, is_large = pins_from_plain(state.get(PINS_STATE)), len(stored.messages) > MANY_MESSAGES
+        view = await self.in_thread(ConversationView, stored, self.target.model, prompt, pins, when=is_large)
         view.size.calibration = Calibration.from_plain(state.get(CALIBRATION_STATE + self.target.model))
         calls: list[ModelCall] = []
 
@@ -157,9 +156,9 @@ class Runtime(TurnServices):
             count = counter_for(models[0].name if models else conversation().target.model).text
             is_by_model = self.options.models_ahead_only and conversation().preparer.asks_model
             if not models and not is_by_model:
-                return await in_thread(summarize_builtin, source, budget, count)
+                return await self.in_thread(summarize_builtin, source, budget, count)
             write = ModelSummarizer(
-                models, count, sleep=self.options.sleep, falls_back=not is_by_model, compute=in_thread
+                models, count, sleep=self.options.sleep, falls_back=not is_by_model, compute=self.in_thread
             )
             return await write(source, budget)
 
@@ -175,7 +174,7 @@ class Runtime(TurnServices):
             summarize if has_model else None,
             self.options.settings.lossless,
             ask if has_model else None,
-            compute=in_thread,
+            compute=self.in_thread,
         )
         return self.options.new_engine(setup)
 
