@@ -892,7 +892,7 @@ class Exchanges:
                 return None
         await self._recording.stored(exchange, recall.recorded(reader) if recall else reader)
         await response.begin(reply.status, headers)
-        await response.write(teller.feed(last) + teller.end() if teller else last)
+        response.write_last(teller.feed(last) + teller.end() if teller else last)
         return None
 
     async def _recalled(self, exchange: GatewayExchange, recall: RecallTurn, reader: ReplyReader) -> bytes:
