@@ -183,13 +183,11 @@ def _normalized(model: str) -> str:
 @cache
 def _tiers() -> dict[str, tuple[Price, ...]]:
     """Every listed name with its tiers, the one for the longest prompts first."""
-    names = {_normalized(price.model) for price in PRICES}
-    return {
-        name: tuple(
-            sorted((price for price in PRICES if _normalized(price.model) == name), key=lambda price: -price.over)
-        )
-        for name in names
-    }
+    tiers: dict[str, tuple[Price, ...]] = {}
+    for price in sorted(PRICES, key=lambda price: -price.over):
+        name = _normalized(price.model)
+        tiers[name] = (*tiers.get(name, ()), price)
+    return tiers
 
 
 @lru_cache(1_000)
