@@ -172,7 +172,7 @@ class Case:
         written: list[tuple[SummaryInput, Summary]] = []
 
         async def summarize(source: SummaryInput, budget: int) -> Summary:
-            written.append((source, await summarize_builtin(source, budget, COUNT)))
+            written.append((source, summarize_builtin(source, budget, COUNT)))
             return written[-1][1]
 
         budgets = budgets_for_target(target, CompressionSettings())

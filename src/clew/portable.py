@@ -1,5 +1,5 @@
-"""What differs between systems: locks on files, flags of `open` that only POSIX has, flushing a folder, the end of a
-parent.
+"""What differs between systems: locks on files, flags of `open` that only POSIX has, flushing a folder, freed memory,
+the end of a parent.
 
 The one place that imports `fcntl`. Where there is none, as on Windows, no lock is taken, a flag is 0 and no folder is
 flushed. The agent, which cannot do without, says so with `require_posix`.
@@ -64,6 +64,15 @@ def flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def release_memory() -> None:
+    """Return freed memory to the system. The allocator of GNU/Linux keeps it otherwise, for as long as anything behind
+    it is in use; elsewhere there is nothing to do.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 def require_posix(what: str) -> None:

@@ -258,6 +258,32 @@ class KeyContract:
             found = await store.find_key(hashed("k1"))
             assert found is not None and found.spent_micros == 7 * TIMES * (SPENDERS + 1)
 
+    async def test_a_budget_is_reserved_once_until_it_is_spent_released_or_too_old(self, store_url: str) -> None:
+        now = 1_700_000_000.0
+        async with (
+            open_store(store_url, clock=lambda: now) as store,
+            open_store(store_url, clock=lambda: now) as second,
+        ):
+            made = await store.create_key(NewKey("ann", hashed("k1"), budget_micros=100))
+            await store.create_key(NewKey("bob", hashed("k2"), budget_micros=100))
+            asked = [(store, second)[at % 2].reserve_spending(made.id, 30, 60.0) for at in range(20)]
+            taken = [it.id for it in await asyncio.gather(*asked) if it.id is not None]
+            assert len(taken) == 4  # of 100 the fourth finds 10 left
+            assert (await store.add_spending(made.id, 20, taken[0])).spent_micros == 20
+            await second.release_spending(taken[1])
+            await second.release_spending(taken[1])
+            (again,) = [it for _ in range(3) if (it := await second.reserve_spending(made.id, 30, 90.0)).id is not None]
+            assert again.key.spent_micros == 20
+            now += 60
+            assert (await store.reserve_spending(made.id, 10, 60.0)).id is not None
+            await store.add_spending(made.id, 80)
+            spent = await store.reserve_spending(made.id, 1, 60.0)
+            assert (spent.id, spent.key.spent_micros) == (None, 100)
+            with pytest.raises(UnknownKey):
+                await store.reserve_spending("k_no", 1, 60.0)
+            free = await store.create_key(NewKey("cy", hashed("k3")))
+            assert (await store.reserve_spending(free.id, 10**15, 60.0)).id is not None
+
 
 class SavingContract:
     async def test_what_was_saved_counts_the_summariser_and_only_what_is_known(self, store_url: str) -> None:

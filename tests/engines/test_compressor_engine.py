@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import threading
+from collections import UserDict
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -447,3 +449,37 @@ async def test_a_person_who_insists_gets_a_short_conversation_shorter_and_then_i
     assert done.changed
     assert done.messages[-1] is history[-1]
     assert not (await engine.compress(done.messages, force=True)).changed
+
+
+async def test_what_takes_long_is_computed_where_the_host_says() -> None:
+    threads: set[int] = set()
+
+    class Watched(UserDict[str, Any]):
+        def keys(self) -> Any:
+            threads.add(threading.get_ident())
+            return super().keys()
+
+    engine = ContextCompressor(WINDOW, compute=asyncio.to_thread)
+    history: list[Any] = [Watched(message) for message in talk(40)]
+    done = await engine.compress(history, force=True)
+    assert done.messages == (await ContextCompressor(WINDOW).compress(talk(40), force=True)).messages
+    assert threads and threading.get_ident() not in threads
+
+
+async def test_messages_that_arrive_during_a_compaction_are_read_after_it() -> None:
+    first, arriving = talk(40), talk(3, 40)
+    waiting = [arriving]
+
+    async def compute(function: Callable[..., Any], *arguments: Any) -> Any:
+        if waiting:
+            engine.observe(waiting.pop())
+        return function(*arguments)
+
+    engine, other = ContextCompressor(WINDOW, compute=compute), ContextCompressor(WINDOW)
+    for it in (engine, other):
+        it.observe(first)
+    done, same = await engine.compress(first, force=True), await other.compress(first, force=True)
+    other.observe(arriving)
+    assert done.messages == same.messages
+    again = [await it.compress([*done.messages, *arriving], force=True) for it in (engine, other)]
+    assert again[0].messages == again[1].messages

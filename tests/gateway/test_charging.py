@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clew.gateway import hash_key, make_key
 from clew.store import CallFilter, NewKey
 from clew.testing.gateway import GatewayFlow, gateway_with
-from clew.testing.upstream import ReceivedRequest, StreamedAnswer, Upstream, UpstreamAnswer
+from clew.testing.upstream import ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
+from clew.usage import CanonicalUsage
 
 MODEL = "claude-sonnet-4-5"
 ENVIRON = {"CLEW_MODEL_API_KEY_ENV": "UPSTREAM_KEY", "UPSTREAM_KEY": "fake-key-of-the-upstream"}
@@ -33,9 +37,9 @@ CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
 }
 
 
-async def key_of(flow: GatewayFlow) -> str:
+async def key_of(flow: GatewayFlow, budget_micros: int = 1_000_000_000) -> str:
     key = make_key()
-    await flow.store.create_key(NewKey("ann", hash_key(key), budget_micros=1_000_000_000))
+    await flow.store.create_key(NewKey("ann", hash_key(key), budget_micros=budget_micros))
     return key
 
 
@@ -100,3 +104,48 @@ async def test_a_hosted_key_is_charged_for_the_summaries_of_its_conversation_too
         assert len(upstream.calls) > asked
         charged, stored = await spent(flow)
         assert charged == stored > 0
+
+
+REQUESTS = st.lists(st.tuples(st.integers(1, 3_000), st.integers(0, 1_500), st.booleans()), min_size=6, max_size=12)
+
+
+@settings(max_examples=12, deadline=None)
+@given(requests=REQUESTS, budget=st.integers(1, 20_000))
+async def test_requests_at_once_pass_a_budget_by_one_of_them_at_most(
+    requests: list[tuple[int, int, bool]], budget: int
+) -> None:
+    """Of prompts and replies of any length, in two processes' gateways; some are refused by the upstream."""
+
+    def answer(received: ReceivedRequest) -> Step:
+        _, output, fails = asked[received.body["user"]]
+        usage = CanonicalUsage(len(received.raw) // 4, output)
+        return UpstreamFault(500, {}) if fails else UpstreamAnswer("yes", usage=usage)
+
+    asked = {str(at): it for at, it in enumerate(requests)}
+    with TemporaryDirectory() as folder:
+        store_url, upstream = f"{folder}/state.db", Upstream(answers=answer)
+        async with (
+            upstream,
+            gateway_with(upstream, Path(folder) / "one", environ=ENVIRON, store_url=store_url) as one,
+            gateway_with(upstream, Path(folder) / "two", environ=ENVIRON, store_url=store_url) as two,
+            aiohttp.ClientSession(headers={"Authorization": f"Bearer {await key_of(one, budget)}"}) as http,
+        ):
+
+            async def ask(name: str) -> int:
+                words = f"{name} " + "word " * asked[name][0]
+                body = {"model": MODEL, "messages": [{"role": "user", "content": words}], "user": name}
+                async with http.post(f"{(one, two)[int(name) % 2].base_url}/chat/completions", json=body) as response:
+                    return response.status
+
+            statuses = await asyncio.gather(*map(ask, asked))
+            assert set(statuses) <= {200, 402, 429, 500} and {200, 500} & set(statuses)
+            for flow in (one, two):
+                await flow.wait_for_recordings()
+            charged, stored = await spent(one) if 200 in statuses else (0, 0)
+            costs = [it.cost_micros or 0 for it in (*one.exchanges, *two.exchanges)]
+            assert charged == stored == sum(costs)
+            assert charged - max(costs) < budget
+            # Whatever was refused or failed left nothing reserved.
+            (key,) = await one.store.list_keys()
+            reserved = await one.store.reserve_spending(key.id, 1, 60.0)
+            assert (reserved.id is None) == (charged >= budget)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 import pytest
 
+from clew.engines import Compaction, ContextCompressor
 from clew.messages import text_of
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
@@ -52,3 +54,39 @@ async def test_the_same_request_twice_at_once_is_one_history(tmp_path: Path) -> 
         history = [{"role": "user", "content": "one"}]
         await asyncio.gather(ask(flow, history), ask(flow, history))
         assert await stored_texts(flow) == [["one", "reply to <one>"]]
+
+
+class SlowEngine(ContextCompressor):
+    """Computes until another request was answered."""
+
+    name = "slow"
+    has_begun, other_is_done = threading.Event(), threading.Event()
+    waited: ClassVar[list[bool]] = []
+
+    async def compress(self, *arguments: Any, **options: Any) -> Compaction:
+        self.has_begun.set()
+        self.waited.append(await self.compute(self.other_is_done.wait, 20))
+        return await super().compress(*arguments, **options)
+
+
+async def test_a_request_is_served_while_another_one_is_folded(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins" / "context_engine" / "slow"
+    folder.mkdir(parents=True)
+    code = """
+from clew.engines import register_context_engine
+from tests.gateway.test_parallel_requests import SlowEngine
+
+def register():
+    register_context_engine("slow", SlowEngine.of)
+"""
+    (folder / "__init__.py").write_text(code)
+    async with gateway_with(Upstream(answers=echo), tmp_path, environ={"CLEW_CONTEXT_ENGINE": "slow"}) as flow:
+        large = [{"role": ("user", "assistant")[at % 2], "content": f"part {at} " * 100} for at in range(61)]
+        folding = asyncio.create_task(ask(flow, large))
+        await asyncio.to_thread(SlowEngine.has_begun.wait, 20)
+        await ask(flow, [{"role": "user", "content": "short"}])
+        assert not folding.done()
+        SlowEngine.other_is_done.set()
+        await folding
+        assert SlowEngine.waited == [True]
+        assert len(flow.upstream.received[-1].body["messages"]) < len(large)

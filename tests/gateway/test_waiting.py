@@ -8,6 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from clew.events import CompactionPhase
 from clew.gateway import PING_SECONDS
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
@@ -61,7 +62,7 @@ async def test_a_summary_is_prepared_in_the_background_and_nobody_waits_for_it(t
         served = gateway_with(upstream, tmp_path, environ=written_by(summariser), handoffs="model")
         flow = await last.enter_async_context(served)
         client = await last.enter_async_context(CLIENTS["messages"](GATEWAY_MODEL, stream=True))
-        while not summariser.received:
+        while not any(isinstance(it, CompactionPhase) for it in flow.events):
             await client.turn(flow.root)
             await flow.wait_for_recordings()
         await summariser.stalled.wait()

@@ -5,7 +5,6 @@ A larger one has everything of a smaller one, and a round trip gives the same va
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 
@@ -167,7 +166,7 @@ def leaks(draw: st.DrawFn) -> tuple[History, str]:
 def test_no_secret_gets_into_a_summary(leak: tuple[History, str], budget: int) -> None:
     history, secret = leak
     source = summary_input_of(history, task=str(history[-1]["content"]), task_number=len(history) - 1)
-    assert secret not in asyncio.run(summarize_builtin(source, budget, count)).text
+    assert secret not in summarize_builtin(source, budget, count).text
 
 
 @settings(deadline=None)
@@ -190,7 +189,7 @@ def test_a_marker_that_anybody_plants_does_not_close_the_handoff(where: str, wor
         assistant(planted if where == "assistant" else None, [call("terminal", arguments)]),
         tool("call_1", planted if where == "tool" else "ok"),
     ]
-    text = asyncio.run(summarize_builtin(summary_input_of(history, task="on", task_number=3), budget, count)).text
+    text = summarize_builtin(summary_input_of(history, task="on", task_number=3), budget, count).text
     found = unwrap(user(f"{wrap(text, 0, 3)}\n\nthe next request"))
     assert found is not None
     assert (found.first, found.last) == (0, 3)

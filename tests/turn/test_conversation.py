@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -261,3 +263,16 @@ async def test_an_engine_counts_a_previewed_compaction_when_it_is_applied_and_no
         assert engine.get_status().compactions == 0
         assert await (await flow.conversation()).apply_compaction(prepared)
         assert engine.get_status().compactions == 1
+
+
+async def test_the_memory_of_a_closed_conversation_is_free_at_once(tmp_path: Path) -> None:
+    async with flow_with(ScriptedProvider(answers("ok")), tmp_path) as flow:
+        await flow.turn(user("go"))
+        opened = weakref.ref(await flow.runtime.conversation(SESSION))
+        gc.disable()
+        try:
+            await flow.runtime.forget(SESSION)
+            await asyncio.sleep(0)  # the task that read the store ends
+            assert opened() is None
+        finally:
+            gc.enable()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections import UserDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -311,3 +313,23 @@ def test_it_folds_when_it_is_told_to() -> None:
         assert view.compact("part_3.py") is True
         assert len(view.fit(history)) < len(history)
         assert len(view.compactions) == 1
+
+
+def test_a_large_history_is_read_while_another_conversation_goes_on() -> None:
+    other_is_done, waited = threading.Event(), list[bool]()
+
+    class Slow(UserDict[str, Any]):
+        """A message that can only be read once the other conversation has its answer."""
+
+        def keys(self) -> Any:
+            waited.append(other_is_done.wait(20))
+            return super().keys()
+
+    with clew.Projection(context_length=200_000) as large:
+        history = [*rounds(0, 60), Slow(user("and the last one"))]
+        reading = threading.Thread(target=large.fit, args=(history,))
+        reading.start()
+        assert large.another().fit([user("a short question")]) == [user("a short question")]
+        other_is_done.set()
+        reading.join()
+    assert waited and all(waited)

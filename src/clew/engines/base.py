@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeAlias
 
 from clew.config import CompressionSettings, LosslessSettings
 from clew.errors import InvalidArgument, PluginError
-from clew.handoff import Handoff, Summarize, unwrap
+from clew.handoff import Compute, Handoff, Summarize, compute_now, unwrap
 from clew.messages import Message, Tool
 from clew.tokens import DEFAULT_WINDOW, count_each
 
@@ -328,6 +328,8 @@ class EngineSetup:
 
     Without one, leading system messages are in the list and have no number, as a store keeps them beside the history.
     """
+    compute: Compute = compute_now
+    """Calls what takes long on a large history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +378,7 @@ class ContextEngine(ABC):
         setup = setup or EngineSetup()
         self.settings = setup.compression
         self.summarize = setup.summarize
+        self.compute = setup.compute
         self.session_id: str | None = None
         self.host: EngineHost | None = None
         self.recall_hint = ""

@@ -54,23 +54,27 @@ class RequestBody:
 
     def field(self, name: str) -> bytes:
         """A field as received; empty where there is none."""
-        return self._fields.get(name, b"")
+        return bytes(self._fields.get(name, b""))
+
+    def first_byte(self, name: str) -> bytes:
+        """The first byte of a field, which tells its kind; empty where there is none."""
+        return bytes(memoryview(self._fields.get(name, b""))[:1])
 
     def value(self, name: str) -> Any:
         """A field, read; None where there is none."""
         if name not in self._fields:
             return None
         if name not in self._values:
-            self._values[name] = read_json(self._fields[name])
+            self._values[name] = read_json(self.field(name))
         return self._values[name]
 
     def text(self, name: str) -> str:
         """A field that is a text; empty where it is something else."""
-        value = self.value(name) if self.field(name)[:1] == b'"' else None
+        value = self.value(name) if self.first_byte(name) == b'"' else None
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> int | None:
-        value = self.value(name) if self.field(name)[:1].isdigit() else None
+        value = self.value(name) if self.first_byte(name).isdigit() else None
         return value if isinstance(value, int) else None
 
     def items(self, name: str) -> list[bytes] | None:
@@ -82,13 +86,14 @@ class RequestBody:
 
     def with_fields(self, fields: Mapping[str, bytes]) -> bytes:
         """The body with other values for some fields; new ones are at the end."""
-        whole = {**self._fields, **fields}
+        whole: dict[str, Any] = {**self._fields, **fields}
         return b"{" + b",".join(write_json(name) + b":" + value for name, value in whole.items()) + b"}"
 
 
-def _fields_of(raw: bytes) -> dict[str, bytes]:
+def _fields_of(raw: bytes) -> dict[str, msgspec.Raw]:
+    """The fields, which are parts of `raw` and no copies."""
     try:
-        return {name: bytes(value) for name, value in _FIELDS.decode(raw).items()}
+        return _FIELDS.decode(raw)
     except RecursionError as error:
         raise NestedTooDeep(str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -27,13 +27,17 @@ from urllib.parse import unquote_plus
 from aiohttp import web
 from multidict import CIMultiDict
 
-from clew.errors import ConflictingCredentials, StoreError
+from clew.errors import ClewError, ConflictingCredentials, StoreError
 from clew.gateway.aws import AwsCredential, is_signed, is_signed_with
 from clew.gateway.wires import GEMINI, is_models_path, wire_path
 from clew.store import AccessKey, CallBucket, KeyHandoffs, KeyMode, KeyRecall, KeyStore, Store, TakenCalls
 
 _REMEMBERED_SECONDS = 2.0
 """So long a key that was revoked, or has spent its budget, may still be taken."""
+RESERVED_SECONDS = 900.0
+"""So long something stays reserved for a request whose process was killed."""
+RESERVED_OUTPUT = 4_000
+"""Tokens of a reply that are reserved at most: few are longer, and clients ask for room for far more."""
 _MAX_REMEMBERED = 10_000
 _NO_KEY = bytes(32)
 _FEWEST_CHARS = 24
@@ -72,6 +76,7 @@ class Caller:
     """Whether others may have the same credential: it has none, or a usual filler such as `ollama`."""
     is_signed: bool = False
     """Whether its requests are signed for Amazon, which the gateway checks and does anew."""
+    has_budget: bool = False
 
     @property
     def credential_id(self) -> str:
@@ -175,7 +180,8 @@ class Callers:
         state = state_of_key(key, datetime.now(UTC))
         if state != "valid":
             raise Refusal(*_WHY[state])
-        return Caller(key.owner, key.mode, key.id, credential.places, key.handoffs, key.recall)
+        has_budget = key.budget_micros is not None
+        return Caller(key.owner, key.mode, key.id, credential.places, key.handoffs, key.recall, has_budget=has_budget)
 
     def upstream_credential(self, request: web.Request, caller: Caller) -> str | None:
         """What the upstream is asked with for a caller whose request does not pass; None: ours, or none."""
@@ -199,13 +205,43 @@ class Callers:
         self._keys[hash] = (now, found)
         return found
 
-    async def add_spending(self, caller: Caller, micros: int) -> bool:
+    async def reserve(self, caller: Caller, micros: int) -> str | None:
+        """Reserve what a request of a caller will probably cost, where its key has a budget; raises `Refusal`.
+
+        None where nothing has to be reserved, or the store is away.
+        """
+        if caller.key is None or not caller.has_budget or not micros:
+            return None
+        try:
+            reserved = await self._store.reserve_spending(caller.key, micros, RESERVED_SECONDS)
+        except ClewError as problem:
+            _log.error("nothing is reserved: %s", problem)
+            return None
+        if reserved.id is None:
+            self._forget(reserved.key)
+            if state_of_key(reserved.key, datetime.now(UTC)) == "over_budget":
+                raise Refusal(*_WHY["over_budget"])
+            raise Refusal(429, "requests under way may use up the budget of this key of Clew", {"Retry-After": "2"})
+        return reserved.id
+
+    async def release(self, reservation: str) -> None:
+        """Give back what was reserved for a request that cost nothing."""
+        try:
+            await self._store.release_spending(reservation)
+        except StoreError as problem:
+            _log.error("a reservation ends later: %s", problem)
+
+    async def add_spending(self, caller: Caller, micros: int, reservation: str | None = None) -> bool:
         """What a request of a caller cost, where it used a key; whether it may continue spending."""
         if caller.key is None:
             return True
-        spent = await self._store.add_spending(caller.key, micros)
-        self._keys = {hash: it for hash, it in self._keys.items() if it[1] is None or it[1].id != spent.id}
+        spent = await self._store.add_spending(caller.key, micros, reservation)
+        self._forget(spent)
         return state_of_key(spent, datetime.now(UTC)) == "valid"
+
+    def _forget(self, key: AccessKey) -> None:
+        """Look a key up again the next time."""
+        self._keys = {hash: it for hash, it in self._keys.items() if it[1] is None or it[1].id != key.id}
 
 
 def _is_withheld(pair: str, *, has_key: bool) -> bool:

@@ -112,6 +112,8 @@ _log = logging.getLogger("clew.gateway")
 IDLE_SECONDS = 120.0
 MAX_OPEN_BYTES = 512 * 1024 * 1024
 """Of request bodies whose conversations are open at the same time."""
+_LARGE_BYTES = 128 * 1024
+"""So many take a millisecond to read: more are read in a thread."""
 _TITLE_ITEMS = 12
 """Items at the beginning of a new conversation among which its title is looked for."""
 _LIKELY = 3
@@ -220,10 +222,6 @@ class OpenConversation:
             return len(known)
         pairs = enumerate(zip(known, hashes, strict=False))
         return next((at for at, (old, new) in pairs if old != new), min(len(known), len(hashes)))
-
-    def read_items(self, raw: Sequence[bytes], known: int) -> list[Any]:
-        """The items of a request; those that are known as the objects that they are known by."""
-        return [*self.view.items[:known], *map(read_json, raw[known:])]
 
     def note_rebuild(self, rebuilt: int) -> None:
         self.rebuilds = (*self.rebuilds, rebuilt)[-_REBUILDS_SEEN:]
@@ -347,18 +345,22 @@ class OpenConversations:
         """Those of a key that began with the first of these items."""
         return self._open.get(key, {}).get(hashes[0], ()) if hashes else ()
 
-    def find(self, key: ConversationKey, request: WireRequest) -> MatchedRequest:
+    async def find(self, key: ConversationKey, request: WireRequest) -> MatchedRequest:
         """The open conversation that a request continues with, or one that looks for itself in the store."""
         hashes = hashes_of(request.items)
+        first = max((it.count_known(hashes) for it in self._with_first(key, hashes)), default=0)
+        new = await self._read_items(request.items[first:])
+        # Nothing is waited for from here on: of two requests, the second finds what the first has opened.
         known = [(it.count_known(hashes), it) for it in self._with_first(key, hashes)]
         likely = sorted((pair for pair in known if pair[0]), key=lambda pair: pair[0], reverse=True)
         for count, candidate in likely[:_LIKELY]:
-            items = candidate.read_items(request.items, count)
+            items = [*candidate.view.items[:count], *map(read_json, request.items[count:first])]
+            items += new[len(items) - first :]
             if candidate.view.is_followed_by(items, request.wire.dialect):
                 candidate.note_rebuild(0)
                 return MatchedRequest(candidate, items, hashes, candidate.changes)
-        items = list(map(read_json, request.items))
-        new = NewSession(
+        items = [*map(read_json, request.items[:first]), *new]
+        session = NewSession(
             source="gateway",
             model=request.model,
             title=_title_of(items, request.wire.dialect),
@@ -366,7 +368,7 @@ class OpenConversations:
             lineage=key.lineage,
             tree=key.tree,
         )
-        opened = OpenConversation(key, hashes[0], ProjectedConversation(self._runtime, new))
+        opened = OpenConversation(key, hashes[0], ProjectedConversation(self._runtime, session))
         if likely:
             same, nearest = likely[0]
             opened.rebuilds = nearest.rebuilds
@@ -375,11 +377,16 @@ class OpenConversations:
         self._open.setdefault(key, {}).setdefault(opened.first, []).append(opened)
         return MatchedRequest(opened, items, hashes, opened.changes)
 
+    async def _read_items(self, raw: Sequence[bytes]) -> list[Any]:
+        """Items of a request as values."""
+        is_large = sum(map(len, raw)) > _LARGE_BYTES
+        return await self._runtime.in_thread(lambda: list(map(read_json, raw)), when=is_large)
+
     @asynccontextmanager
     async def matched(self, key: ConversationKey, request: WireRequest) -> AsyncIterator[MatchedRequest]:
         """The same with its lock held: matched again where another request changed it while the lock was waited for."""
         while True:
-            matched = self.find(key, request)
+            matched = await self.find(key, request)
             opened = matched.opened
             opened.waiting += 1
             try:
@@ -419,18 +426,19 @@ class OpenConversations:
         if session is not None and await self._runtime.store.get_compression_tip(session) == session:
             return self.project(key, request.items)
         looked_up = ProjectedConversation(self._runtime, NewSession(owner=key.owner, lineage=key.lineage))
-        shown = await looked_up.peek(list(map(read_json, request.items)), request.wire.dialect)
+        shown = await looked_up.peek(await self._read_items(request.items), request.wire.dialect)
         if shown is None:
             return None
         return [request.items[it] if isinstance(it, int) else write_json(it) for it in shown]
 
-    async def close_idle(self) -> None:
-        """Close those that rest, and the longest unused ones where all together are too large.
+    async def close_idle(self) -> int:
+        """Close those that rest, and the longest unused ones where all together are too large; about how many bytes
+        they took.
 
         One that the provider has in its cache stays open until that expires, since it may be folded before.
         """
         now, every = self._clock(), self.by_use()
-        total = sum(it.held_bytes for it in every)
+        total = before = sum(it.held_bytes for it in every)
         for conversation in every:
             if conversation.waiting or conversation.lock.locked():
                 continue
@@ -441,6 +449,7 @@ class OpenConversations:
                     await self._close(conversation)
                 except StoreError as problem:
                     _log.error("a conversation is closed later: %s", where_it_failed(problem))
+        return before - total
 
     def by_use(self) -> list[OpenConversation]:
         """All of them, the longest unused first."""
@@ -530,6 +539,8 @@ class GatewayExchange:
     status: int = 0
     usage: CanonicalUsage | None = None
     cost_micros: int | None = None
+    reservation: str | None = None
+    """What is reserved for it of its key's budget."""
     writing: asyncio.Task[None] | None = None
     """Keeps what came, while the upstream is asked."""
     recording: asyncio.Task[None] | None = None

@@ -21,7 +21,7 @@ from multidict import CIMultiDict
 from clew.errors import ClewError, StoreError, UnknownSession
 from clew.gateway.admission import where_it_failed
 from clew.gateway.bodies import NestedTooDeep, RequestBody, UnreadableBody
-from clew.gateway.callers import Caller, Callers, Refusal
+from clew.gateway.callers import RESERVED_OUTPUT, Caller, Callers, Refusal
 from clew.gateway.clients import (
     MAX_CLIENT_BYTES,
     MAX_NAME_CHARS,
@@ -73,6 +73,7 @@ from clew.gateway.upstream import (
     read_error,
 )
 from clew.gateway.wires import MAX_MODEL_CHARS, WirePath, WireRequest
+from clew.portable import release_memory
 from clew.providers import ErrorClass, classify_error
 from clew.store import CACHE_TTL_STATE, CLIENT_STATE, ModelCall
 from clew.turn import (
@@ -92,6 +93,8 @@ from clew.usage import CanonicalUsage
 
 HOLD_SECONDS = 2.0
 """How long the end of a reply waits at most until the reply is stored."""
+RELEASED_BYTES = 8 * 1024 * 1024
+"""Of conversations that were closed: the memory of so many is returned to the system."""
 RETRY_SECONDS = (0.2, 1.0, 5.0)
 """How long to wait before a reply is stored again, where the store was away."""
 
@@ -121,6 +124,23 @@ class ReplyRecording:
         self._closing = asyncio.Event()
         self._on_exchange = on_exchange or (lambda _: None)
         self._under_way: set[asyncio.Task[None]] = set()
+
+    async def reserve(self, exchange: GatewayExchange) -> None:
+        """Reserve what a request will probably cost, where its caller has a budget; raises `Refusal`."""
+        if not exchange.caller.has_budget or exchange.path.action == "count":
+            return
+        request, conversation = exchange.request, exchange.conversation
+        asked = request.max_output if request is not None else None
+        prompt = conversation.size.tokens if conversation else len(exchange.raw) // CHARS_PER_TOKEN
+        usage = CanonicalUsage(input_tokens=prompt, output_tokens=min(asked or RESERVED_OUTPUT, RESERVED_OUTPUT))
+        cost = call_of(usage, self._target(exchange.model, exchange.path.kind), "gateway").cost_micros
+        exchange.reservation = await self._callers.reserve(exchange.caller, cost or 0)
+
+    def release(self, exchange: GatewayExchange) -> None:
+        """Give back what was reserved for a request, unless it was charged or its reply is still to be recorded."""
+        if exchange.reservation is not None and (exchange.recording is None or exchange.is_stored.is_set()):
+            self._watch(asyncio.create_task(self._callers.release(exchange.reservation)))
+            exchange.reservation = None
 
     def start(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
         """Begin to keep a reply, once."""
@@ -161,6 +181,7 @@ class ReplyRecording:
             await self._keep(exchange, reader)
         finally:
             exchange.is_stored.set()
+            self.release(exchange)
 
     async def _keep(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
         stated = reader.usage()
@@ -176,9 +197,13 @@ class ReplyRecording:
                     None if call.cost_micros is None else call.cost_micros + exchange.recall.cost_micros
                 )
             await self._store_or_retry(lambda: self._store(exchange, reader, stated, call))
+            reservation, exchange.reservation = exchange.reservation, None
+            if reservation is None:
+                exchange.is_stored.set()
+            # Who has a budget gets the end of the reply after it was charged: the next request is then admitted by it.
+            spending, cost = self._callers.add_spending, call.cost_micros or 0
+            may_go_on = await self._store_or_retry(lambda: spending(exchange.caller, cost, reservation))
             exchange.is_stored.set()
-            spending = self._callers.add_spending
-            may_go_on = await self._store_or_retry(lambda: spending(exchange.caller, call.cost_micros or 0))
             await self._keep_client(exchange)
             if reader.is_complete:
                 self._handoffs.prepare_if_due(exchange, may_ask=bool(may_go_on))
@@ -558,6 +583,7 @@ class Exchanges:
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self.mode: Mode = mode
+        self._runtime = runtime
         self._on_begin = on_begin
         self._clock = clock
         self._upstreams = upstreams
@@ -596,12 +622,14 @@ class Exchanges:
             if exchange.opened is not None:
                 exchange.opened.waiting -= 1  # it stays named in the record
                 exchange.opened.used_at = self._clock()
+            self._recording.release(exchange)
             self._recording.tell(exchange)
 
     async def look_after_idle(self) -> None:
         """Fold conversations whose cache is about to expire, and close those that rest. Called every few seconds."""
         self.handoffs.fold_idle(self.conversations.by_use())
-        await self.conversations.close_idle()
+        if await self.conversations.close_idle() > RELEASED_BYTES:
+            await self._runtime.in_thread(release_memory)
 
     async def close(self) -> None:
         """Wait until every reply that came is kept."""
@@ -681,6 +709,13 @@ class Exchanges:
         """Send, and pass the reply back; an overflow is recovered from as often as the ladder allows."""
         servers = self._servers(exchange)
         first = servers[0]
+        try:
+            await self._recording.reserve(exchange)
+        except Refusal as over_budget:
+            exchange.status = over_budget.status
+            if not response.has_begun:
+                raise
+            return await response.fail(over_budget.status, str(over_budget))
         while True:
             max_output = exchange.recovery.max_tokens if exchange.recovery else None
             body = self._body(exchange, items, max_output)
@@ -865,7 +900,7 @@ class Exchanges:
                 return None
         await self._recording.stored(exchange, recall.recorded(reader) if recall else reader)
         await response.begin(reply.status, headers)
-        await response.write(teller.feed(last) + teller.end() if teller else last)
+        response.write_last(teller.feed(last) + teller.end() if teller else last)
         return None
 
     async def _recalled(self, exchange: GatewayExchange, recall: RecallTurn, reader: ReplyReader) -> bytes:

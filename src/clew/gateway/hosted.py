@@ -23,7 +23,7 @@ from clew.engines import Compaction
 from clew.errors import ClewError, InvalidArgument, ProviderRefused, StoreError, UnknownSession
 from clew.gateway.admission import where_it_failed
 from clew.gateway.api import Refused, no_conversation
-from clew.gateway.callers import Caller, Callers
+from clew.gateway.callers import RESERVED_OUTPUT, Caller, Callers
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.providers import Delta, HttpProvider, OnDelta, Provider, Reply, Request
 from clew.store import CallFilter, NewSession, Session, Store, StoredMessage
@@ -366,7 +366,7 @@ class HostedConversations:
             if before is not None:
                 return before
             conversation = await self.open_newest(found)
-            async with self._charging(asker, found), self._claiming(found, name) as keep:
+            async with self._charging(asker, found, conversation), self._claiming(found, name) as keep:
                 asker.ask_upstream()
                 # A question that got no answer, and is sent again, is in the history already.
                 incoming = () if _is_newest(question, conversation) else (question,)
@@ -375,17 +375,28 @@ class HostedConversations:
                 return answer
 
     @asynccontextmanager
-    async def _charging(self, asker: HostedCaller, found: FoundConversation) -> AsyncIterator[None]:
-        """Charge what all calls of the block cost, as the store has them; the block does not fail with that."""
+    async def _charging(
+        self, asker: HostedCaller, found: FoundConversation, conversation: Conversation
+    ) -> AsyncIterator[None]:
+        """Charge what all calls of the block cost, as the store has them; the block does not fail with that.
+
+        Raises `Refusal` where a call of that size has no room in the budget of the caller.
+        """
+        usage = CanonicalUsage(conversation.size.tokens, RESERVED_OUTPUT)
+        cost = call_of(usage, conversation.target, "gateway").cost_micros
+        reservation = await self._callers.reserve(asker.caller, cost or 0)
         before = await self._cost(found)
         try:
             yield
         finally:
-            await uninterruptible(self._charge(asker, found, before))
+            await uninterruptible(self._charge(asker, found, before, reservation))
 
-    async def _charge(self, asker: HostedCaller, found: FoundConversation, before: int) -> None:
+    async def _charge(
+        self, asker: HostedCaller, found: FoundConversation, before: int, reservation: str | None
+    ) -> None:
         try:
-            await self._callers.add_spending(asker.caller, max(0, await self._cost(found) - before))
+            cost = max(0, await self._cost(found) - before)
+            await self._callers.add_spending(asker.caller, cost, reservation)
         except StoreError as problem:
             _log.error("a hosted turn could not be charged: %s", where_it_failed(problem))
 
@@ -531,8 +542,9 @@ class HostedConversations:
         """Compact now."""
         found = await self.find_hosted(asker.owner, id)
         asker.ask_upstream()
-        async with self._charging(asker, found):
-            done = await (await self.open_newest(found)).compact_now(focus)
+        conversation = await self.open_newest(found)
+        async with self._charging(asker, found, conversation):
+            done = await conversation.compact_now(focus)
         if done is None:
             what = "another process is compacting this conversation"
             raise Refused(409, what, "It goes on as that one leaves it.", kind="busy")
@@ -542,8 +554,9 @@ class HostedConversations:
         """What `compress` would do; `apply` does exactly this, in whichever process."""
         found = await self.find_hosted(asker.owner, id)
         asker.ask_upstream()
-        async with self._charging(asker, found):
-            prepared: PreparedCompaction = await (await self.open_newest(found)).preview_compaction(focus)
+        conversation = await self.open_newest(found)
+        async with self._charging(asker, found, conversation):
+            prepared: PreparedCompaction = await conversation.preview_compaction(focus)
         kept = await self._previews.keep(found.id, prepared) if prepared.compaction.changed else None
         return HostedCompaction(found.id, prepared.compaction, focus, False, kept)
 

@@ -32,6 +32,8 @@ CHARS_PER_TOKEN = 4
 _EVENT_END = re.compile(rb"\r?\n\r?\n")
 _END_EVENTS = 3
 """Held back once the model has finished: the finish reason, the usage and the wire's own end."""
+_SHORT_BODY = 64 * 1024
+"""A body of no more bytes is sent at once."""
 _NOT_READABLE = (ErrorInReply, ConnectionFailed, EventTooLong, ValueError)
 _Value = TypeVar("_Value")
 
@@ -135,7 +137,8 @@ def _events_of(content_type: str) -> SseReader | FrameReader | None:
 class HeldEnd:
     """Reads a reply and passes it on without its end, which the client gets once the reply is stored.
 
-    Of a stream the last events are held, from the one that says that the model has finished; of a body its last byte.
+    Of a stream the last events are held, from the one that says that the model has finished; of a body its last byte,
+    or all of a short one.
     """
 
     def __init__(self, reader: ReplyReader) -> None:
@@ -147,7 +150,7 @@ class HeldEnd:
         if not self._reader.is_stream:
             self._reader.feed(chunk)
             whole = self.take() + chunk
-            end = max(0, len(whole.rstrip()) - 1)
+            end = max(0, len(whole.rstrip()) - 1) if len(whole) > _SHORT_BODY else 0
             self._held = [whole[end:]]
             return whole[:end]
         passed = []
@@ -239,6 +242,7 @@ class ClientResponse:
         self.wire = wire
         self.is_stream = is_stream
         self._response: web.StreamResponse | None = None
+        self._last = b""
         self._next_ping: asyncio.TimerHandle | None = None
         self._pinging: asyncio.Task[None] | None = None
 
@@ -255,9 +259,13 @@ class ClientResponse:
         if self._response is not None and chunk:
             await self._response.write(chunk)
 
+    def write_last(self, chunk: bytes) -> None:
+        """What is sent together with the end."""
+        self._last = chunk
+
     async def end(self) -> web.StreamResponse:
         assert self._response is not None
-        await self._response.write_eof()
+        await self._response.write_eof(self._last)
         return self._response
 
     async def fail(self, status: int, message: str) -> web.StreamResponse:

@@ -199,9 +199,9 @@ class ResponsesWire(GatewayWire):
         return ResponsesReplyAccumulator("")
 
     def read(self, body: RequestBody, path: WirePath) -> WireRequest | None:
-        if body.field("previous_response_id")[:1] == b'"' or body.field("conversation")[:1] in (b'"', b"{"):
+        if body.first_byte("previous_response_id") == b'"' or body.first_byte("conversation") in (b'"', b"{"):
             return None  # the provider has the history
-        if body.field("input")[:1] == b'"':
+        if body.first_byte("input") == b'"':
             item = write_json({"role": "user", "content": body.text("input")})
             model = (path.model or body.text("model"))[:MAX_MODEL_CHARS]
             return WireRequest(self, body, model, (), (item,), self._is_streamed(body, path), None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clew.handoff.builtin import BUILTIN, summarize_builtin, write_handoff
 from clew.handoff.candidates import Candidate, ReadMessage, read_material
 from clew.handoff.select import Choice, Frame, excerpt, select
-from clew.handoff.summary import Cooldowns, CountTokens, Summarize, Summary, SummaryInput
+from clew.handoff.summary import Compute, Cooldowns, CountTokens, Summarize, Summary, SummaryInput, compute_now
 from clew.handoff.value import (
     ACTIVE_TASK,
     COMPLETED,
@@ -48,11 +48,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACTIVE_TASK", "BUILTIN", "COMPLETED", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SHORTENED",
-    "SYSTEM_NOTE", "UNVERIFIED_MARK", "Candidate", "Choice", "Complete", "ConversationExtension", "Cooldowns",
-    "CountTokens", "Coverage", "Entry", "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer", "ModelSummary",
-    "ReadMessage", "Span", "Summarize", "Summary", "SummaryInput", "SummaryModel", "Worth", "WrappedSummary", "excerpt",
-    "is_instruction", "list_style", "read_line", "read_material", "references_in", "select", "summarize_builtin",
-    "summary_model", "summary_model_for", "unwrap", "wrap", "write_handoff",
+    "SYSTEM_NOTE", "UNVERIFIED_MARK", "Candidate", "Choice", "Complete", "Compute", "ConversationExtension",
+    "Cooldowns", "CountTokens", "Coverage", "Entry", "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer",
+    "ModelSummary", "ReadMessage", "Span", "Summarize", "Summary", "SummaryInput", "SummaryModel", "Worth",
+    "WrappedSummary", "compute_now", "excerpt", "is_instruction", "list_style", "read_line", "read_material",
+    "references_in", "select", "summarize_builtin", "summary_model", "summary_model_for", "unwrap", "wrap",
+    "write_handoff",
 ]  # fmt: skip
 
 # The built-in summariser needs none of these.

@@ -51,7 +51,7 @@ _CHARS_PER_TOKEN = 3.6
 _TRIES_TO_FIT = 12
 
 
-async def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
+def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
     """The built-in handoff in at most `budget` tokens."""
     handoff = write_handoff(redacted_input(source), budget, count)
     return Summary(handoff.render(), BUILTIN, TEMPLATE, handoff=handoff)

@@ -13,7 +13,14 @@ from clew.messages import Message
 from clew.redact import redact_messages, redact_text
 
 CountTokens = Callable[[str], int]
+Compute = Callable[..., Awaitable[Any]]
+"""Calls a function with arguments and gives its result: at once, or in a thread where the host has others to serve."""
 _LONGEST_COOLDOWN_SECONDS = 3_600.0
+
+
+async def compute_now(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call the function at once. Never waits."""
+    return function(*arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,15 @@ from clew.handoff.complete import CompletedHandoff, complete_handoff
 from clew.handoff.failures import describe_failure, failure_kind_of, is_about_reply, is_about_request
 from clew.handoff.model import Complete, SummaryModel
 from clew.handoff.prompt import EXTEND, DraftHandoff, read_draft, write_instruction
-from clew.handoff.summary import Cooldowns, CountTokens, Summary, SummaryInput, redacted_input
+from clew.handoff.summary import (
+    Compute,
+    Cooldowns,
+    CountTokens,
+    Summary,
+    SummaryInput,
+    compute_now,
+    redacted_input,
+)
 
 if TYPE_CHECKING:
     from clew.providers import RetryPolicy
@@ -68,8 +76,10 @@ class ModelSummarizer:
         retry_policy: RetryPolicy | None = None,
         *,
         falls_back: bool = True,
+        compute: Compute = compute_now,
     ) -> None:
         self._falls_back = falls_back
+        self._compute = compute
         self.models = tuple(models)
         self._count = count
         self._clock = clock
@@ -129,7 +139,7 @@ class ModelSummarizer:
             return None
         is_last_try = (lambda _: True) if extension.is_only_way else is_about_request
         draft = await self._draft(extension.complete, instruction, limits.output, is_last_try=is_last_try)
-        summary = self._completed(attempt, draft, extension.beside)
+        summary = await self._completed(attempt, draft, extension.beside)
         return replace(summary, template=EXTEND, coverage=Coverage(source.first, source.last, 1, ()))
 
     async def _from_text(self, attempt: SummaryAttempt, progress: ChunkedSummary) -> ModelSummary:
@@ -140,12 +150,15 @@ class ModelSummarizer:
 
         await summarize_chunks(progress, attempt.limits, request)
         coverage = progress.coverage()
-        summary = self._completed(attempt, DraftHandoff(progress.text, progress.is_truncated))
+        summary = await self._completed(attempt, DraftHandoff(progress.text, progress.is_truncated))
         return replace(summary, template=", ".join(progress.templates), coverage=coverage)
 
-    def _completed(self, attempt: SummaryAttempt, draft: DraftHandoff, beside: Sequence[str] = ()) -> ModelSummary:
+    async def _completed(
+        self, attempt: SummaryAttempt, draft: DraftHandoff, beside: Sequence[str] = ()
+    ) -> ModelSummary:
         budget, name = attempt.budget, attempt.model.name
-        done = complete_handoff(redacted_input(attempt.source), draft.text, budget, self._count, beside)
+        source = await self._compute(redacted_input, attempt.source)
+        done = await self._compute(complete_handoff, source, draft.text, budget, self._count, beside)
         if not done.text.strip() or self._count(done.text) > budget:
             raise SummaryFailed(f"{self._count(done.text):,} tokens for a budget of {budget:,}", kind="no_room")
         return ModelSummary(
@@ -188,7 +201,7 @@ class ModelSummarizer:
         return cooldowns.start(model.name, seconds, describe_failure(failure), self._clock())
 
     async def _built_in(self, source: SummaryInput, budget: int, failures: Sequence[str]) -> Summary:
-        summary = await summarize_builtin(source, budget, self._count)
+        summary: Summary = await self._compute(summarize_builtin, source, budget, self._count)
         if not failures:
             return summary
         return replace(

@@ -58,7 +58,17 @@ from clew.store.calls import (
 from clew.store.database import Clock, Database, wall_clock
 from clew.store.export import export_in_shape, history_rows, system_message
 from clew.store.files import FileModeProblem, back_up_database, check_file_modes, list_backups, make_private
-from clew.store.keys import AccessKey, CallBucket, KeyHandoffs, KeyMode, KeyRecall, KeyStore, NewKey, TakenCalls
+from clew.store.keys import (
+    AccessKey,
+    CallBucket,
+    KeyHandoffs,
+    KeyMode,
+    KeyRecall,
+    KeyStore,
+    NewKey,
+    Reservation,
+    TakenCalls,
+)
 from clew.store.maintenance import HealthProblem
 from clew.store.nodes import LEFT_OUT, NewNode, NodePublication, StoredNode
 from clew.store.overview import (
@@ -177,6 +187,7 @@ __all__ = [
     "QuarantinedRow",
     "ReadOnlyStore",
     "RecordedCall",
+    "Reservation",
     "Rows",
     "SchemaTooNew",
     "SearchCoverage",

@@ -21,6 +21,7 @@ from clew.store.database import (
     checked_text,
     execute,
     fetch_all,
+    fetch_number,
     fetch_one,
     is_storable,
     reads,
@@ -90,6 +91,16 @@ class TakenCalls:
     count: int
     seconds: float = 0.0
     """How long to wait for the next one, where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What a request under way will probably cost its key."""
+
+    id: str | None
+    """None where what is spent and reserved by now reaches the budget, so that nothing was reserved."""
+    key: AccessKey
+    """As it was then."""
 
 
 @dataclass(slots=True)
@@ -191,13 +202,39 @@ class KeyStore(Operations):
         yield from execute("DELETE FROM call_buckets WHERE filled < ?", self._now() - 2 * _MINUTE)
 
     @writes
-    def add_spending(self, key: str, micros: int) -> Steps[AccessKey]:
+    def reserve_spending(self, key: str, micros: int, seconds: float) -> Steps[Reservation]:
+        """Reserve something of a key's budget until it is spent or released, or so many seconds have passed.
+
+        All processes of a store reserve from the same. Of a budget that has something left, one reservation may take
+        more than that: a request costs what it costs.
+        """
+        now = self._now()
+        yield from execute("SELECT id FROM access_keys WHERE name = ? FOR_UPDATE", key)
+        found = yield from _find(key)
+        yield from execute("DELETE FROM reservations WHERE expires <= ?", now)
+        reserved = yield from fetch_number("SELECT sum(micros) FROM reservations WHERE access_key = ?", key)
+        if found.budget_micros is not None and found.spent_micros + reserved >= found.budget_micros:
+            return Reservation(None, found)
+        name = "r_" + secrets.token_hex(12)
+        insert = "INSERT INTO reservations (name, access_key, micros, expires) VALUES (?, ?, ?, ?)"
+        yield from execute(insert, name, key, min(micros, MOST_MICROS), now + int(seconds * 1_000_000))
+        return Reservation(name, found)
+
+    @writes
+    def release_spending(self, reservation: str) -> Steps[None]:
+        """Give back what was reserved and not spent; nothing where it was given back already."""
+        yield from execute("DELETE FROM reservations WHERE name = ?", reservation)
+
+    @writes
+    def add_spending(self, key: str, micros: int, reservation: str | None = None) -> Steps[AccessKey]:
         """Add to what a key has spent, and say that it was used now; the key afterwards.
 
-        Also from several processes at once nothing is lost.
+        Also from several processes at once nothing is lost. What was reserved for it is given back.
         """
         if micros < 0:
             raise InvalidArgument(f"{micros} millionths of a dollar cannot be spent", remedy="pass 0 or more")
+        if reservation is not None:
+            yield from execute("DELETE FROM reservations WHERE name = ?", reservation)
         row = yield from fetch_one(_SPEND, min(micros, MOST_MICROS), self._now(), key)
         if row is None:
             raise UnknownKey(key)

@@ -64,7 +64,7 @@ CALIBRATION_STATE = "calibration."
 """Before the name of a model: what its real usage taught about our count."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Conversation:
     """An open conversation. `Runtime.conversation` opens it."""
 

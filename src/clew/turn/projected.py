@@ -15,7 +15,7 @@ from clew.messages import DialectName, History, Item, Message, Tool, detect_dial
 from clew.store import CommittedCompaction, ModelCall, NewMessage, NewSession, SearchScope, View
 from clew.turn.conversation import Conversation
 from clew.turn.recall import OpenedMessage, found_texts, is_message_name, open_messages, search_history
-from clew.turn.request import ModelTarget, TurnOptions, call_of
+from clew.turn.request import MANY_MESSAGES, ModelTarget, TurnOptions, call_of
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage
 
@@ -123,8 +123,8 @@ class ProjectedConversation:
         None where nothing of it is folded. Nothing is kept of it: for a request that is only counted.
         """
         history, store = History(dialect), self._runtime.store
-        own = history.extend(items)
-        found = await store.find_history(_to_store(history, own), self._new)
+        messages, own = await self._read(history, items), history.items
+        found = await store.find_history(messages, self._new)
         if found is None or found.count < (await store.session(found.session)).first_seq:
             return None
         view = await store.view(found.session)
@@ -322,7 +322,7 @@ class ProjectedConversation:
     async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
         """The first call, and one whose history is not the known one with more behind it."""
         history = History(dialect)
-        messages = _to_store(history, history.extend(items))
+        messages = await self._read(history, items)
         try:
             synced = await self._runtime.store.sync(messages, session=self.session, new=self._new, is_exact=True)
         except UnknownSession:
@@ -341,6 +341,11 @@ class ProjectedConversation:
         await conversation.follow_sync(synced, messages)
         self._share_messages(conversation)
         return conversation
+
+    async def _read(self, history: History, items: Sequence[Any]) -> list[NewMessage]:
+        """Read the first wire items of a history; its messages as the store takes them."""
+        is_large = len(items) > MANY_MESSAGES
+        return await self._runtime.in_thread(lambda: _to_store(history, history.extend(items)), when=is_large)
 
     def _share_messages(self, conversation: Conversation) -> None:
         """Let the view have the messages of the history for its rows, in place of those that the store has read."""

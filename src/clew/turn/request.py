@@ -6,10 +6,11 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 from clew.caching import CachePolicy, caching_for
 from clew.config import Settings
@@ -26,8 +27,14 @@ from clew.usage import CanonicalUsage, cost_of
 
 # Of a window, for a reply whose length nobody asked for: models could write far more than they do.
 _LARGEST_SHARE_UNASKED = 0.25
+_MOST_THREADS = 2
+"""More would not be quicker, since Python runs one at a time; with one, a large history would make others wait."""
+MANY_MESSAGES = 200
+"""So many take milliseconds to read or count: that is done in a thread."""
 _MAX_REMEMBERED = 1_000
 """Models whose stated limit, and notices whose text, one process remembers."""
+
+_Result = TypeVar("_Result")
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -270,6 +277,23 @@ class TurnServices:
         self.lease_holder = f"clew-{secrets.token_hex(8)}"
         self._stated: dict[tuple[str, str | None], int] = {}
         self._told: set[str] = set()
+        self._threads = ThreadPoolExecutor(_MOST_THREADS, "clew-compute")
+
+    async def in_thread(self, function: Callable[..., _Result], *arguments: Any, when: bool = True) -> _Result:
+        """The result of a function that computes for long, called in a thread, so that the event loop serves others.
+
+        A caller that is cancelled waits until the function has ended, since it uses what the caller holds. Not `when`:
+        called at once.
+        """
+        if not when:
+            return function(*arguments)
+        call = partial(function, *arguments)
+        running = asyncio.get_running_loop().run_in_executor(self._threads, call)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.gather(running, return_exceptions=True)
+            raise
 
     def tell(self, event: Event) -> None:
         self.events.emit(event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from clew.turn.automatic_recall import AutomaticRecall
 from clew.turn.compaction import CompactionPreparer
 from clew.turn.conversation import CALIBRATION_STATE, ENGINE_STATE, PINS_STATE, Conversation
 from clew.turn.engine_host import StoreEngineHost
-from clew.turn.request import ModelTarget, RuntimeOptions, ServingModel, TurnServices
+from clew.turn.request import MANY_MESSAGES, ModelTarget, RuntimeOptions, ServingModel, TurnServices
 from clew.turn.summary_models import question_model, summary_models
 from clew.turn.view import ConversationView, pins_from_plain, prompt_message
 
@@ -87,6 +88,7 @@ class Runtime(TurnServices):
         """Close every conversation."""
         for session in list(self._open):
             await self.forget(session)
+        self._threads.shutdown(wait=False)
 
     def _find(self, session: str) -> Conversation | None:
         """The open conversation that a session leads to, also where a compaction continued in it."""
@@ -112,11 +114,19 @@ class Runtime(TurnServices):
         model = await self.serving(self.target)
         chain = await self.store.sessions_of(stored.conversation)
         prompt = prompt_message(await self.store.system_prompt(session))
-        view = ConversationView(stored, self.target.model, prompt, pins_from_plain(state.get(PINS_STATE)))
+        pins, is_large = pins_from_plain(state.get(PINS_STATE)), len(stored.messages) > MANY_MESSAGES
+        view = await self.in_thread(ConversationView, stored, self.target.model, prompt, pins, when=is_large)
         view.size.calibration = Calibration.from_plain(state.get(CALIBRATION_STATE + self.target.model))
         calls: list[ModelCall] = []
-        # The summariser follows the model and the window of the conversation, which is made with the engine.
-        engine = self._engine(model, lambda: conversation)
+
+        def opened() -> Conversation:
+            found = reference()
+            assert found is not None  # an engine works while its conversation is open
+            return found
+
+        # The summariser follows the model and the window of the conversation, which is made with the engine. A weak
+        # reference, so that the memory of a conversation that is closed is free at once.
+        engine = self._engine(model, opened)
         conversation = Conversation(
             services=self,
             root=chain[0].id,
@@ -129,6 +139,7 @@ class Runtime(TurnServices):
             stored_state=state.get(ENGINE_STATE + engine.name),
             recall=self._recall(view, chain[0].owner),
         )
+        reference = weakref.ref(conversation)
         host = StoreEngineHost(self.store, view, engine.name, offers_tools=self.options.offers_engine_tools)
         engine.on_session_start(SessionStart(session, state=conversation.stored_state or {}, host=host))
         return conversation
@@ -145,8 +156,10 @@ class Runtime(TurnServices):
             count = counter_for(models[0].name if models else conversation().target.model).text
             is_by_model = self.options.models_ahead_only and conversation().preparer.asks_model
             if not models and not is_by_model:
-                return await summarize_builtin(source, budget, count)
-            write = ModelSummarizer(models, count, sleep=self.options.sleep, falls_back=not is_by_model)
+                return await self.in_thread(summarize_builtin, source, budget, count)
+            write = ModelSummarizer(
+                models, count, sleep=self.options.sleep, falls_back=not is_by_model, compute=self.in_thread
+            )
             return await write(source, budget)
 
         async def ask(prompt: str, max_tokens: int) -> str:
@@ -161,6 +174,7 @@ class Runtime(TurnServices):
             summarize if has_model else None,
             self.options.settings.lossless,
             ask if has_model else None,
+            compute=self.in_thread,
         )
         return self.options.new_engine(setup)
 

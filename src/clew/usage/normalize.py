@@ -429,6 +429,9 @@ def read_field(folded: FoldedFields, usage_fields: tuple[UsageField, ...]) -> tu
     """The first number above zero under these fields, else the first zero, and whether its field is `separate`."""
     zero: tuple[int | None, bool] = (None, False)
     for field in usage_fields:
+        # Most objects have few of the fields.
+        if (field.parents[0] if field.parents else field.name) not in folded:
+            continue
         found = as_count(_look_up(folded, field))
         if found:
             return found, field.separate
@@ -467,7 +470,7 @@ def _parsed(raw: str | bytes) -> object:
 
 
 def _as_mapping(raw: object) -> Mapping[Any, Any] | None:
-    if isinstance(raw, Mapping):
+    if type(raw) is dict or isinstance(raw, Mapping):
         return raw
     if raw is None or isinstance(raw, (str, bytes, int, float, list, set, type)) or type(raw) is tuple:
         return None

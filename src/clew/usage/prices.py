@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil, floor
 from typing import Any, Final
 
@@ -158,7 +158,7 @@ def price_of(
         return None if model.lower().endswith("cloud") else _FREE
     if host in OTHER_PRICES:
         return None
-    tiers = next((_tiers()[name] for name in names_of(model) if name in _tiers()), ())
+    tiers = _tiers_of(model)
     return next((tier for tier in tiers if prompt_tokens > tier.over or tier.over == 0), None)
 
 
@@ -183,16 +183,21 @@ def _normalized(model: str) -> str:
 @cache
 def _tiers() -> dict[str, tuple[Price, ...]]:
     """Every listed name with its tiers, the one for the longest prompts first."""
-    names = {_normalized(price.model) for price in PRICES}
-    return {
-        name: tuple(
-            sorted((price for price in PRICES if _normalized(price.model) == name), key=lambda price: -price.over)
-        )
-        for name in names
-    }
+    tiers: dict[str, tuple[Price, ...]] = {}
+    for price in sorted(PRICES, key=lambda price: -price.over):
+        name = _normalized(price.model)
+        tiers[name] = (*tiers.get(name, ()), price)
+    return tiers
+
+
+@lru_cache(1_000)
+def _tiers_of(model: str) -> tuple[Price, ...]:
+    return next((_tiers()[name] for name in names_of(model) if name in _tiers()), ())
 
 
 def _own_price(model: str, prices: Mapping[str, Price | Mapping[str, Any]]) -> Price | None:
+    if not prices:
+        return None
     by_name = {_normalized(name): (name, price) for name, price in prices.items()}
     found = prices.get(model)
     named = (model, found) if found is not None else next((by_name[n] for n in names_of(model) if n in by_name), None)

@@ -52,12 +52,14 @@ from clew.engines.compressor.plan import (
 )
 from clew.facts import Record
 from clew.handoff import (
+    Compute,
     Cooldowns,
     Handoff,
     ReadMessage,
     Summarize,
     Summary,
     SummaryInput,
+    compute_now,
     summarize_builtin,
 )
 from clew.messages import Message
@@ -105,14 +107,20 @@ class ContextCompressor(ContextEngine):
         budgets: Budgets | None = None,
         system_as_blocks: bool = False,
         has_store: bool = True,
+        compute: Compute = compute_now,
     ) -> None:
         self._fixed_budgets = budgets
+        self._under_way = 0
+        """Compactions that have not ended: what they read must not change."""
+        self._arrived: list[Message] = []
+        """What came meanwhile."""
         self._system_as_blocks = system_as_blocks
         self._has_store = has_store
         # Caches, no state: without them the same result takes longer.
         self._sizes = MessageSizes(model)
         self._record = HistoryRecord()
-        super().__init__(EngineSetup(context_length, model, max_output, settings or CompressionSettings(), summarize))
+        compression = settings or CompressionSettings()
+        super().__init__(EngineSetup(context_length, model, max_output, compression, summarize, compute=compute))
         self._compressor_state = CompressorState()
         self.update_model(model, context_length, max_output)
 
@@ -127,6 +135,7 @@ class ContextCompressor(ContextEngine):
             summarize=setup.summarize,
             system_as_blocks=setup.system_as_blocks,
             has_store=setup.has_store,
+            compute=setup.compute,
         )
 
     # -- sessions and state --------------------------------------------------------------------------------------------
@@ -158,6 +167,9 @@ class ContextCompressor(ContextEngine):
         self._compressor_state = replace(self._compressor_state, strikes=strikes)
 
     def observe(self, messages: Sequence[Message]) -> None:
+        if self._under_way:
+            self._arrived += messages
+            return
         read = self._sizes.read(messages)
         self._record.append(read)
         self._sizes.count_and_check(read)
@@ -196,8 +208,19 @@ class ContextCompressor(ContextEngine):
         focus_topic: str | None = None,
         force: bool = False,
     ) -> Compaction:
-        focus_topic = checked_topic(focus_topic)
-        plan = self._plan(messages, current_tokens, force)
+        self._under_way += 1
+        try:
+            return await self._compress(messages, current_tokens, checked_topic(focus_topic), force)
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                arrived, self._arrived = self._arrived, []
+                self.observe(arrived)
+
+    async def _compress(
+        self, messages: Sequence[Message], current_tokens: int | None, focus_topic: str | None, force: bool
+    ) -> Compaction:
+        plan: CompactionPlan = await self.compute(self._plan, messages, current_tokens, force)
         before, former = plan.tokens_before, self._compressor_state
         strikes = former.strikes.after_growth(before, self._budgets.threshold)
         state = CompressorState(strikes, Cooldowns() if force else former.cooldowns)
@@ -206,13 +229,15 @@ class ContextCompressor(ContextEngine):
         if not plan.cut.folded and not plan.is_over:
             return Compaction.nothing(plan.source, before, NOTHING_TO_FOLD, state=state.as_json())
         if not plan.cut.folded:
-            return self._filled(plan, None, state)
-        summary = await self._write_summary(
-            self._summary_input(plan, focus_topic, state.cooldowns), plan.summary_budget
-        )
-        return self._filled(plan, summary, state)
+            return await self._filled(plan, None, state)
+        asked = await self.compute(self._summary_input, plan, focus_topic, state.cooldowns)
+        return await self._filled(plan, await self._write_summary(asked, plan.summary_budget), state)
 
-    def _filled(self, plan: CompactionPlan, summary: Summary | None, state: CompressorState) -> Compaction:
+    async def _filled(self, plan: CompactionPlan, summary: Summary | None, state: CompressorState) -> Compaction:
+        filled: Compaction = await self.compute(self._fill, plan, summary, state)
+        return filled
+
+    def _fill(self, plan: CompactionPlan, summary: Summary | None, state: CompressorState) -> Compaction:
         """The compaction; what a short summary leaves of a target goes to the newest messages, then to the first."""
         done, total = self._assembled(plan, summary, state), self._budgets.total
         if total is None or not done.changed:
@@ -298,7 +323,8 @@ class ContextCompressor(ContextEngine):
     async def _write_summary(self, asked: SummaryInput, budget: int) -> Summary:
         if self.summarize is not None:
             return await self.summarize(asked, budget)
-        return await summarize_builtin(asked, budget, self._sizes.text)
+        summary: Summary = await self.compute(summarize_builtin, asked, budget, self._sizes.text)
+        return summary
 
     def _paused_warnings(self, plan: CompactionPlan, strikes: Strikes) -> list[str]:
         return [self._paused_warning(plan, strikes)] if strikes.is_paused else []
