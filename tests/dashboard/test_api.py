@@ -255,7 +255,8 @@ async def test_the_parts_of_the_window_add_up_and_the_hint_names_what_takes_most
     assert parts["handoff"]["messages"] == 1
     assert parts["results"]["tokens"] > parts["user"]["tokens"]
     assert told["free"] == 60_000 - last
-    assert told["tools"][0]["name"] in told["hint"]
+    whole = await visitor.get(f"sessions/{(await add_chat(flow.store, 14, seed=1)).id}/context")
+    assert whole["tools"][0]["name"] in whole["hint"]
     assert told["largest"][0]["tokens"] >= told["largest"][1]["tokens"]
     assert 0 < told["next_message"]["warm_usd"] < told["next_message"]["cold_usd"]
 

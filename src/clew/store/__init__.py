@@ -45,7 +45,16 @@ from clew.store.base import (
     ViewItem,
     WrittenMessage,
 )
-from clew.store.calls import AUXILIARY, CLIENT_STATE, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
+from clew.store.calls import (
+    AUXILIARY,
+    CLIENT_STATE,
+    WINDOW_STATE,
+    CallFilter,
+    CallSource,
+    Grouping,
+    ModelCall,
+    UsageTotal,
+)
 from clew.store.database import Clock, Database, wall_clock
 from clew.store.export import export_in_shape, history_rows, system_message
 from clew.store.files import FileModeProblem, back_up_database, check_file_modes, list_backups, make_private
@@ -59,6 +68,7 @@ from clew.store.overview import (
     ConversationOverview,
     MessageSize,
     RecordedCall,
+    StoredWindow,
     ViewOutline,
 )
 from clew.store.quarantine import QuarantinedRow
@@ -126,6 +136,7 @@ __all__ = [
     "LEFT_OUT",
     "NO_LIMIT",
     "RECALLS",
+    "WINDOW_STATE",
     "AccessKey",
     "AppendResult",
     "CallBucket",
@@ -184,6 +195,7 @@ __all__ = [
     "StoredMessage",
     "StoredNode",
     "StoredOutput",
+    "StoredWindow",
     "SyncResult",
     "TakenCalls",
     "UnknownKey",

@@ -25,6 +25,8 @@ _INSERT = (
 )
 CLIENT_STATE = "client"
 """The state in which whoever serves several programs keeps the name of the one that a conversation is of."""
+WINDOW_STATE = "window"
+"""The state in which a gateway keeps the `StoredWindow` of a conversation, as JSON."""
 CLIENT_OF = "(SELECT st.value FROM states st WHERE st.conversation = {} AND st.name = 'client')"
 _COMPARED = "k.cost_direct_micros IS NOT NULL AND k.cost_micros IS NOT NULL"
 _ASKED_FOR = " AND k.source <> 'auxiliary'"
