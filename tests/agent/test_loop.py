@@ -190,6 +190,9 @@ async def test_a_stop_while_the_model_writes_keeps_the_text_so_far(tmp_path: Pat
             await asking
         kept = [text_of(message) for message in await flow.view()]
         assert kept == ["What would you do?", "First I would look at\n\n[stopped by the user]"]
+        # It is a call that is paid for, by our own count.
+        (total,) = await flow.store.usage()
+        assert total.calls == 1 and total.usage.prompt_tokens > 3 and 3 <= total.usage.output_tokens <= 8
 
 
 async def test_a_stop_while_tools_run_keeps_the_results_so_far_and_whole_groups(tmp_path: Path) -> None:
@@ -215,6 +218,7 @@ async def test_a_line_that_breaks_keeps_what_had_come(tmp_path: Path) -> None:
         with pytest.raises(ProviderRefused):
             await agent_with(flow).ask(SESSION, user("Tell me."))
         assert text_of((await flow.view())[-1]) == f"Half a\n\n{BROKEN_OFF}"
+        assert [total.calls for total in await flow.store.usage()] == [1]
 
 
 async def test_a_model_that_never_stops_calling_is_stopped(tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ class Handoffs:
             now = self._clock()
             self._refused = {one: until for one, until in self._refused.items() if now < until}
             self._refused[sent.caller.credential_id, sent.model] = now + REFUSED_SECONDS
-        return ProviderRefused(host, fault, words)
+        return ProviderRefused(host, fault, words, status=response.status)
 
     def _charge(self, sent: UpstreamRequest, conversation: Conversation, reader: ReplyReader) -> CanonicalUsage | None:
         """Charge a reply, or what came of it, to the caller; the usage, which is estimated where none was stated."""
