@@ -369,6 +369,7 @@ async def test_the_hint_says_what_a_bound_on_results_would_free_and_how_that_was
     tool = hint["title"].removeprefix("Bound the results of ")
     above = sum(max(0, (size.tokens or 0) - 2_000) for size in sizes if size.tool == tool)
     assert hint["saves_tokens"] == above and f"{above:,}" in hint["text"]
+    assert hint["saves"] == "tokens less"
 
 
 async def test_a_store_with_nothing_in_it_is_shown_as_such(visitor: DashboardVisitor) -> None:
