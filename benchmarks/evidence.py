@@ -160,7 +160,9 @@ def measured(part: Part, hermes: Path | None) -> bool:
 def with_table(page: str, name: str, lines: Sequence[Sequence[str]]) -> str:
     """The page with the table of that name replaced."""
     head, *body = [[cell.replace("|", "/") for cell in line] for line in lines]
-    rows = [head, ["---", *["--:"] * (len(head) - 1)], *body]
+    # Numbers to the right, words to the left.
+    are_numbers = [all(re.match(r"[\d.-]+ ?%?", line[column]) for line in body) for column in range(1, len(head))]
+    rows = [head, ["---", *("--:" if it else "---" for it in are_numbers)], *body]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     place = re.compile(rf"(<!-- evidence: {name} -->\n).*?(<!-- end -->)", re.S)
     if not place.search(page):
