@@ -189,7 +189,9 @@ async def test_of_a_long_paste_the_beginning_and_the_end_stay_on_the_screen(tmp_
     provider = ScriptedProvider(says("Read."))
     pasted = "\n".join(f"row {number}." for number in range(500)) + "\n"
     async with chat_with(provider, tmp_path) as chat:
-        chat.type(f"\x1b[200~{pasted}\x1b[201~", ENTER)
+        chat.type(f"\x1b[200~{pasted}\x1b[201~")
+        await chat.sees("[pasted text 1, 500 lines]")
+        chat.type(ENTER)
         await chat.sees("Read.")
         assert provider.requests[0].messages[-1]["content"] == pasted
         assert "row 2.\n  ... 494 more lines ...\n  row 497." in chat.text
@@ -668,7 +670,8 @@ async def test_line_ends_of_a_reply_are_kept(tmp_path: Path) -> None:
 async def test_a_markdown_file_is_a_command(tmp_path: Path) -> None:
     folder = tmp_path / "project" / ".clew" / "commands"
     folder.mkdir(parents=True)
-    (folder / "review.md").write_text("Review $ARGUMENTS strictly.\n")
+    front = "---\ndescription: A review\nallowed-tools: Read\n---\n"
+    (folder / "review.md").write_text(f"{front}Review $ARGUMENTS strictly.\n")
     provider = ScriptedProvider(says("Reviewed."))
     async with chat_with(provider, tmp_path) as chat:
         chat.type("/review bell.txt", ENTER)
