@@ -17,6 +17,7 @@ from prompt_toolkit.output import DummyOutput
 
 from clew.app import AgentAppOptions, open_agent_app
 from clew.cli.tui.markdown import TerminalLook
+from clew.cli.tui.prompt import Pastes
 from clew.cli.tui.screen import Screen
 from clew.cli.tui.start import ChatTerminal, Keyboard, run_terminal_chat
 from clew.config import load_config
@@ -189,14 +190,16 @@ async def test_of_a_long_paste_the_beginning_and_the_end_stay_on_the_screen(tmp_
     provider = ScriptedProvider(says("Read."))
     pasted = "\n".join(f"row {number}." for number in range(500)) + "\n"
     async with chat_with(provider, tmp_path) as chat:
-        chat.type(f"\x1b[200~{pasted}\x1b[201~")
-        await chat.sees("[pasted text 1, 500 lines]")
-        chat.type(ENTER)
+        chat.type(f"\x1b[200~{pasted}\x1b[201~", ENTER)
         await chat.sees("Read.")
         assert provider.requests[0].messages[-1]["content"] == pasted
         assert "row 2.\n  ... 494 more lines ...\n  row 497." in chat.text
         assert "row 499.\n\nRead." in chat.text
         await chat.leaves()
+
+
+def test_the_last_newline_of_a_paste_is_no_line() -> None:
+    assert Pastes().collapse("row\n" * 5_000) == "[pasted text 1, 5,000 lines]"
 
 
 async def test_ctrl_c_stops_the_turn_and_keeps_what_came(tmp_path: Path) -> None:
