@@ -591,7 +591,7 @@ async def test_in_ask_mode_an_edit_is_shown_and_asked_for(tmp_path: Path, answer
         await chat.sees("Each edit of a file is shown")
         chat.type("Brighten it", ENTER)
         await chat.until(lambda: chat.terminal.approvals.is_open)
-        await chat.sees("+bright")
+        await chat.sees("+a bright bell")
         assert bell.read_text() == "a dull bell\n"
         chat.type(answer, ENTER)
         await chat.sees("So be it.")
