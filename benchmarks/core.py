@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gzip
 import importlib
 import json
 import random
@@ -20,7 +21,7 @@ import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from types import SimpleNamespace
@@ -28,8 +29,10 @@ from typing import Any
 
 import clew
 from _folds import SOURCE, cpu_ms, folded, outputs_of, target_for_size
-from _sessions import SHARED, conversation_files, cut_sessions, load_scorer, name_of, sessions_in
+from _sessions import LEAST_CHARS, SHARED, conversation_files, cut_sessions, load_scorer, name_of, sessions_in
 from _table import report
+from hermes_side import load_hermes
+from quality import TARGET_CHARS, rivals, target_for_chars
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "session.json"
 PACKAGES = ("facts", "handoff")
@@ -39,6 +42,7 @@ FRESH_RUNS = 5
 THREADS, FOLDS, PROCESSES = 6, 30, 10
 BUDGETS, SEEDS, ROUNDS, CHARS_PER_TOKEN = (0.2, 0.3), (1, 2, 3, 4), 5, 3.2
 COLUMNS = ("measure", "case", "value", "unit")
+SURVIVED = "% survived"
 FIRST_FOLD = """
 import json, sys, time
 messages = json.load(open(sys.argv[1], encoding="utf-8"))["messages"]
@@ -78,7 +82,8 @@ def exam() -> Iterator[Row]:
     for target in EXAM_TARGETS:
         texts = {name: scorer.as_text(folded(messages, target)) for name, messages in sessions.items()}
         marks = {name: list(scorer.lamp(questions[name], text).values()) for name, text in texts.items()}
-        yield f"{target:,} tokens, mean", 100 * mean(mark for each in marks.values() for mark in each), "%"
+        every = [mark for each in marks.values() for mark in each]
+        yield f"{target:,} tokens, mean, n={len(every)} questions", 100 * mean(every), "%"
         for name, each in marks.items():
             yield f"{target:,} tokens, {name}", 100 * mean(each), "%"
 
@@ -176,11 +181,74 @@ def retention() -> Iterator[Row]:
 
 
 def handoff_score() -> Iterator[Row]:
-    files = map(str, conversation_files(shared("data")))
-    [printed] = outputs_of(str(shared("handoff_score.py")), "--tokens", str(TARGET), "--json", *files)
+    """By the scorer beside the data. It counts a system message as m0, Clew gives it no number: it is left out."""
+    scorer = load_scorer(shared("retention.py"))
+    with tempfile.TemporaryDirectory() as folder:
+        counts = {}
+        for path in conversation_files(shared("data")):
+            kept = [each for each in sessions_in(path) if sum(len(scorer.text(it)) for it in each) >= LEAST_CHARS]
+            counts[name_of(path)] = len(kept)
+            with gzip.open(Path(folder, path.name), "wt", encoding="utf-8") as file:
+                for messages in kept:
+                    row = {"messages": [message for message in messages if message["role"] != "system"]}
+                    file.write(json.dumps(row) + "\n")
+        files = [str(path) for path in sorted(Path(folder).iterdir())]
+        [printed] = outputs_of(str(shared("handoff_score.py")), "--tokens", str(TARGET), "--json", *files)
     for file, figures in json.loads(printed).items():
+        yield f"{file}, n", counts[file], ""
         for name, value in figures.items():
             yield f"{file}, {name}", value, "" if name in ("shards", "noise", "fill") else "%"
+
+
+def others(hermes: Path | None = None) -> Iterator[Row]:
+    """Other compactors without a model, where they are installed, and Clew, all at the same chars.
+
+    Hermes chooses its own size, so that the conformance kit, which gives a budget, is not run with it.
+    """
+    exam_of, handoff = load_scorer(shared("exam", "exam.py")), load_scorer(shared("handoff_score.py"))
+    scorer, kit = load_scorer(shared("retention.py")), conformance_kit()
+    questions = json.loads(shared("exam", "questions.json").read_text(encoding="utf-8"))
+    examined = dict(exam_of.sessions(shared("exam", "sessions")))
+    cut = [each.before for path in conversation_files(shared("data")) for each in cut_sessions(path, scorer)]
+
+    def clew_at(messages: list[Any]) -> list[Any]:
+        return folded(messages, target_for_chars(messages, scorer))
+
+    for name, engine in {f"clew, {TARGET_CHARS:,} chars": clew_at, **rivals(load_hermes(hermes))}.items():
+        lamps = [
+            exam_of.lamp(questions[session], exam_of.as_text(engine(messages)))
+            for session, messages in examined.items()
+        ]
+        marks = [mark for lamp in lamps for mark in lamp.values()]
+        yield f"{name}: exam (n={len(marks)})", 100 * mean(marks), "%"
+        found, total = Counter[str](), Counter[str]()
+        for messages in cut:
+            text = handoff.flat("\n".join(handoff.decoded(message) for message in engine(messages)))
+            pairs = (("requests", handoff.asks(messages, text, TARGET)), ("replies", handoff.replies(messages, text)))
+            for what, (kept, of) in pairs:
+                found[what] += kept
+                total[what] += of
+        for what, count in total.items():
+            yield f"{name}: {what} (n={count})", 100 * found[what] / max(1, count), "%"
+        if name.startswith("Hermes"):
+            continue
+        for case, value, unit in conformance_rows(kit, partial(budgeted, kit, name)):
+            if unit == SURVIVED:
+                yield f"{name}: conformance, {case}", value, "%"
+
+
+def budgeted(kit: Any, name: str) -> SimpleNamespace:
+    """A compactor for the conformance kit, by its name in `others`."""
+    if name.startswith("clew"):
+        return clew_compactor(kit, within=True)
+
+    def compact(turns: Sequence[Any], round_num: int = 1, budget_chars: int = 0) -> Any:
+        engines = rivals(None, budget_chars)
+        engine = next(engines[other] for other in engines if other.partition(",")[0] == name.partition(",")[0])
+        left = engine([{"role": turn.role, "content": turn.text} for turn in turns])
+        return kit.CompactedContext(conversation_text(left), name, round_num)
+
+    return SimpleNamespace(name=name, compact=compact)
 
 
 def code() -> Iterator[Row]:
@@ -232,7 +300,7 @@ def speed() -> Iterator[Row]:
     """Folds of histories that were never seen; the long one is that of compress.py."""
     testing = importlib.import_module("clew.testing")
     history = [testing.system("You are a careful engineer."), *testing.synthetic_history(19_999)]
-    yield "20,000 messages", cpu_ms(lambda: clew.compress(history, context_length=200_000)) / 1e3, "s"
+    yield "20,000 messages, best of 3", cpu_ms(lambda: clew.compress(history, context_length=200_000)) / 1e3, "s"
     scorer = load_scorer(shared("retention.py"))
     sessions = [messages for path in conversation_files(shared("data")) for messages in sessions_in(path)]
     real = [each for each in sessions if 100_000 <= sum(len(scorer.text(message)) for message in each) <= 400_000]
@@ -257,39 +325,55 @@ def threads() -> Iterator[Row]:
 
 def conformance() -> Iterator[Row]:
     """Facts of the random sessions of compaction-conformance-kit that are left after its number of rounds."""
+    kit = conformance_kit()
+    for within in (True, False):
+        how = "within the chars" if within else f"target is chars / {CHARS_PER_TOKEN}"
+        for case, value, unit in conformance_rows(kit, partial(clew_compactor, kit, within=within)):
+            yield f"{how}, {case}", value, unit
+
+
+def conformance_kit() -> Any:
     try:
-        kit = importlib.import_module("compaction_kit")
+        return importlib.import_module("compaction_kit")
     except ImportError:
         raise MissingError("compaction-conformance-kit is not installed") from None
 
-    def text(messages: Sequence[Any]) -> str:
-        return "\n".join(f"[{message['role']}] {message['content']}" for message in messages)
 
-    def compactor(within: bool) -> SimpleNamespace:
-        last: list[Any] = []  # a later round folds the messages of the last one
-
-        def compact(turns: Sequence[Any], round_num: int = 1, budget_chars: int = 0) -> Any:
-            messages = list(last) or [{"role": turn.role, "content": turn.text} for turn in turns]
-            target = int(budget_chars / CHARS_PER_TOKEN)
-            if within:
-                target = target_for_size(lambda tried: len(text(folded(messages, tried))), budget_chars, target)
-            last[:] = folded(messages, target)
-            return kit.CompactedContext(text(last), "clew", round_num)
-
-        return SimpleNamespace(name="clew", compact=compact)
-
-    for within, budget in product((True, False), BUDGETS):
+def conformance_rows(kit: Any, compactor: Callable[[], SimpleNamespace]) -> Iterator[Row]:
+    """What survives, and what is used of the budget, for each budget; every session has a compactor of its own."""
+    for budget in BUDGETS:
         runs = [
-            kit.run_conformance(session, compactor(within), ROUNDS, planted, budget_fraction=budget).rounds[-1]
+            kit.run_conformance(session, compactor(), ROUNDS, planted, budget_fraction=budget).rounds[-1]
             for session, planted in map(kit.build_random_session, SEEDS)
         ]
-        case = f"{budget:.0%} budget, {'within the chars' if within else f'target is chars / {CHARS_PER_TOKEN}'}"
-        yield case, 100 * mean(held for run in runs for held in run.survived.values()), "% survived"
+        survived = [held for run in runs for held in run.survived.values()]
+        case = f"{budget:.0%} budget (n={len(survived)})"
+        yield case, 100 * mean(survived), SURVIVED
         yield case, 100 * mean(run.output_chars / run.budget_chars for run in runs), "% of the budget used"
 
 
+def clew_compactor(kit: Any, *, within: bool) -> SimpleNamespace:
+    last: list[Any] = []  # a later round folds the messages of the last one
+
+    def compact(turns: Sequence[Any], round_num: int = 1, budget_chars: int = 0) -> Any:
+        messages = list(last) or [{"role": turn.role, "content": turn.text} for turn in turns]
+        target = int(budget_chars / CHARS_PER_TOKEN)
+        if within:
+            target = target_for_size(
+                lambda tried: len(conversation_text(folded(messages, tried))), budget_chars, target
+            )
+        last[:] = folded(messages, target)
+        return kit.CompactedContext(conversation_text(last), "clew", round_num)
+
+    return SimpleNamespace(name="clew", compact=compact)
+
+
+def conversation_text(messages: Sequence[Any]) -> str:
+    return "\n".join(f"[{message['role']}] {message['content']}" for message in messages)
+
+
 MEASURES: tuple[Callable[[], Iterator[Row]], ...]
-MEASURES = (exam, inventions, retention, handoff_score, conformance, code, files, start, speed, threads)
+MEASURES = (exam, inventions, retention, handoff_score, others, conformance, code, files, start, speed, threads)
 
 
 def main() -> None:
@@ -297,7 +381,9 @@ def main() -> None:
     measures = {measure.__name__: measure for measure in MEASURES}
     parser.add_argument("--only", choices=list(measures), nargs="+", default=list(measures))
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    parser.add_argument("--hermes", type=Path, help="the folder that hermes-agent 0.19.0 was installed into")
     options = parser.parse_args()
+    measures["others"] = partial(others, options.hermes)
     print(f"measuring {SOURCE}", file=sys.stderr)
     rows: list[dict[str, Any]] = []
     for name in options.only:

@@ -79,13 +79,25 @@ def handoff_scores(rows: Rows) -> Iterator[Sequence[str]]:
     yield ["sessions", *names]
     for file in dict.fromkeys(file for file, _ in scores):
         cells = (scores[file, name] for name in names)
-        yield [SETS[file], *(f"{row['value']:,.1f}{row['unit']}" for row in cells)]
+        yield [
+            SETS[file],
+            *(f"{row['value']:,.{0 if row['case'].endswith(', n') else 1}f}{row['unit']}" for row in cells),
+        ]
+
+
+def beside(rows: Rows) -> Iterator[Sequence[str]]:
+    """One line per compactor, one column per measure."""
+    values = {tuple(row["case"].split(": ")): row["value"] for row in rows if row["measure"] == "others"}
+    measured_by = list(dict.fromkeys(what for _, what in values))
+    yield ["compactor", *measured_by]
+    for name in dict.fromkeys(name for name, _ in values):
+        yield [name, *(f"{values[name, it]:.1f}%" if (name, it) in values else "-" for it in measured_by)]
 
 
 def certain(rows: Rows) -> Iterator[Sequence[str]]:
     """One line per engine and window; the least that any kind of fact has after each number of compactions."""
     counts = list(dict.fromkeys(row["compactions"] for row in rows))
-    yield ["engine", "window", "facts at the end", *(f"kept after {count}" for count in counts), "handoff, tokens"]
+    yield ["engine", "window", "facts at the end (n)", *(f"kept after {count}" for count in counts), "handoff, tokens"]
     for mode, window in dict.fromkeys((row["mode"], row["window"]) for row in rows):
         of_it = [row for row in rows if (row["mode"], row["window"]) == (mode, window)]
         kept = (min(value for name, value in row.items() if name.endswith("%")) for row in of_it)
@@ -115,10 +127,11 @@ def idle(rows: Rows) -> Iterator[Sequence[str]]:
 
 def latency(rows: Rows) -> Iterator[Sequence[str]]:
     """CPU time only: waiting depends on what else the machine does."""
-    yield ["body of a request", "CPU ms direct", "pass-through", "gateway"]
+    yield ["body of a request", "n", "CPU ms direct", "pass-through", "gateway"]
     for body in dict.fromkeys(row["body"] for row in rows):
         spent = {row["way"]: row["cpu ms"] for row in rows if row["body"] == body}
-        yield [body, *(f"{spent[way]:.1f}" for way in ("direct", "pass-through", "gateway"))]
+        count = next(row["requests"] for row in rows if row["body"] == body)
+        yield [body, str(count), *(f"{spent[way]:.1f}" for way in ("direct", "pass-through", "gateway"))]
 
 
 def plain(rows: Rows) -> Iterator[Sequence[str]]:
@@ -138,6 +151,7 @@ PARTS = {
     "facts": Part(("quality.py", "--only", "retention"), "retention", facts, takes_hermes=True),
     "core": Part(("core.py", "--only", *KEPT), "core", measures(*KEPT)),
     "handoff": Part(("core.py", "--only", "handoff_score"), "core", handoff_scores),
+    "others": Part(("core.py", "--only", "others"), "core", beside, takes_hermes=True),
     "speed": Part(("core.py", "--only", *COSTS), "core", measures(*COSTS)),
     "certain": Part(("quality.py", "--only", "certain"), "kept_for_certain", certain),
     "recall": Part(("recall_exam.py",), "recall_exam", plain),
@@ -163,7 +177,9 @@ def measured(part: Part, hermes: Path | None) -> bool:
 def with_table(page: str, name: str, lines: Sequence[Sequence[str]]) -> str:
     """The page with the table of that name replaced."""
     head, *body = [[cell.replace("|", "/") for cell in line] for line in lines]
-    rows = [head, ["---", *["--:"] * (len(head) - 1)], *body]
+    # Numbers to the right, words to the left.
+    are_numbers = [all(re.match(r"[\d.-]+ ?%?", line[column]) for line in body) for column in range(1, len(head))]
+    rows = [head, ["---", *("--:" if it else "---" for it in are_numbers)], *body]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     place = re.compile(rf"(<!-- evidence: {name} -->\n).*?(<!-- end -->)", re.S)
     if not place.search(page):

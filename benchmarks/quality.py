@@ -67,7 +67,7 @@ def retention(data: Path, scorer: Any, hermes: HermesSide | None = None) -> list
         "clew, 10,000 tokens": lambda _: compressed_to(TARGET_TOKENS),
         "clew, 40,000 chars": lambda messages: compressed_to(target_for_chars(messages, scorer)),
     }
-    engines |= rivals(hermes)
+    engines |= {name: lambda _, engine=engine: engine for name, engine in rivals(hermes).items()}  # type: ignore[misc]
     rows = []
     for path in conversation_files(data):
         totals = {name: Counter[str]() for name in engines}
@@ -79,37 +79,37 @@ def retention(data: Path, scorer: Any, hermes: HermesSide | None = None) -> list
     return rows
 
 
-def rivals(hermes: HermesSide | None) -> dict[str, Callable[[list[Any]], Engine]]:
-    """Other compactors that need no model, each where it is installed."""
-    found: dict[str, Callable[[list[Any]], Engine]] = {}
+def rivals(hermes: HermesSide | None, chars: int = TARGET_CHARS) -> dict[str, Engine]:
+    """Other compactors that need no model, each where it is installed, for results of that many chars."""
+    found: dict[str, Engine] = {}
     if hermes is not None:
-        found[f"Hermes {hermes.version}, its own size"] = lambda _: (
-            lambda messages: _list(hermes.compress_without_model(messages))
+        found[f"Hermes {hermes.version}, its own size"] = lambda messages: _list(
+            hermes.compress_without_model(messages)
         )
     if find_spec("cliffcompaction"):
-        found["CliffCompaction, 40,000 chars"] = lambda _: cliff_compacted
+        found[f"CliffCompaction, {chars:,} chars"] = lambda messages: cliff_compacted(messages, chars)
     if find_spec("llmslim"):
-        found["LLMSlim, 40,000 chars"] = lambda _: slimmed
+        found[f"LLMSlim, {chars:,} chars"] = lambda messages: slimmed(messages, chars)
     return found
 
 
-def cliff_compacted(messages: list[Any]) -> list[Any]:
-    """The request as CliffCompaction sends it under a strict budget of the same size (it counts four chars a token)."""
+def cliff_compacted(messages: list[Any], chars: int) -> list[Any]:
+    """The request as CliffCompaction sends it under a strict budget of that size (it counts four chars a token)."""
     from cliffcompaction.config import Config
     from cliffcompaction.dialects.openai_chat import DIALECT
     from cliffcompaction.engine import Engine as Compactor
 
-    engine = Compactor(Config(threshold_tokens=TARGET_CHARS // 4, strict=True))
+    engine = Compactor(Config(threshold_tokens=chars // 4, strict=True))
     return _list(engine.prepare({"messages": messages}, DIALECT).outgoing_body()["messages"])
 
 
-def slimmed(messages: list[Any]) -> list[Any]:
-    """The conversation as one text, shortened by LLMSlim to the same size."""
+def slimmed(messages: list[Any], chars: int) -> list[Any]:
+    """The conversation as one text, shortened by LLMSlim to that size."""
     from llmslim import compress
 
     text = "\n".join(f"{message.get('role')}: {_all_text(message)}" for message in messages)
-    result = compress(text, target_ratio=min(1.0, TARGET_CHARS / max(1, len(text))))
-    return [{"role": "user", "content": result.compressed_text[:TARGET_CHARS]}]
+    result = compress(text, target_ratio=min(1.0, chars / max(1, len(text))))
+    return [{"role": "user", "content": result.compressed_text[:chars]}]
 
 
 def compressed_to(tokens: int) -> Engine:

@@ -189,6 +189,7 @@ class ProviderRefused(ClewError):  # noqa: N818
         body: str,
         partial: Message | None = None,
         endpoint: CalledEndpoint | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(f"{provider}: {fault.kind}: {body[:300]}")
         self.provider = provider
@@ -197,6 +198,8 @@ class ProviderRefused(ClewError):  # noqa: N818
         self.partial = partial
         """The message so far, where the stream broke off."""
         self.endpoint = endpoint
+        self.status = status
+        """Of the HTTP response; None where there was none."""
 
 
 class FetchFailed(ClewError):  # noqa: N818

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clew.agent import Agent, AgentObserver, AgentTool, Approvals, CallContext, Risk, ToolActivity, Toolbox, ToolResult
 from clew.agent.approvals import ApprovalAnswer, AskPerson
+from clew.agent.files import Workspace
+from clew.agent.files.disk import FileTracker
 from clew.agent.tools import Arguments, error_result, function_schema
+from clew.agent.tools.patch import PatchTool
+from clew.agent.tools.read_write import WriteFileTool
 from clew.messages import Message, text_of
 from clew.providers import Delta, OnDelta, ProviderRefused, Reply, Request
 from clew.testing import call, user
@@ -185,6 +190,9 @@ async def test_a_stop_while_the_model_writes_keeps_the_text_so_far(tmp_path: Pat
             await asking
         kept = [text_of(message) for message in await flow.view()]
         assert kept == ["What would you do?", "First I would look at\n\n[stopped by the user]"]
+        # It is a call that is paid for, by our own count.
+        (total,) = await flow.store.usage()
+        assert total.calls == 1 and total.usage.prompt_tokens > 3 and 3 <= total.usage.output_tokens <= 8
 
 
 async def test_a_stop_while_tools_run_keeps_the_results_so_far_and_whole_groups(tmp_path: Path) -> None:
@@ -210,6 +218,7 @@ async def test_a_line_that_breaks_keeps_what_had_come(tmp_path: Path) -> None:
         with pytest.raises(ProviderRefused):
             await agent_with(flow).ask(SESSION, user("Tell me."))
         assert text_of((await flow.view())[-1]) == f"Half a\n\n{BROKEN_OFF}"
+        assert [total.calls for total in await flow.store.usage()] == [1]
 
 
 async def test_a_model_that_never_stops_calling_is_stopped(tmp_path: Path) -> None:
@@ -273,3 +282,30 @@ async def test_calls_that_came_with_one_id_are_all_run(tmp_path: Path) -> None:
     assert echo.ran == ["one", "two"]
     assert results(provider.requests[1]) == ["heard one", "heard two"]
     assert calls_have_results(provider.requests[1].messages)
+
+
+async def test_asking_before_edits_asks_about_edits_that_can_be_made_and_shows_what_changes(tmp_path: Path) -> None:
+    (tmp_path / "known.txt").write_text("one\ntwo\n")
+    (tmp_path / "unread.txt").write_text("mine\n")
+    workspace, tracker = Workspace(tmp_path), FileTracker()
+    edits: list[tuple[str, dict[str, Any]]] = [
+        ("write_file", {"path": "unread.txt", "content": "gone\n"}),
+        ("patch", {"edits": [{"path": "known.txt", "old": "three", "new": "3"}]}),
+        ("write_file", {"path": "nul\0.txt", "content": "x"}),
+        ("patch", {"edits": [{"path": "known.txt", "old": "  two", "new": "2"}]}),
+        ("write_file", {"path": "empty.txt", "content": ""}),
+    ]
+    asked: list[str] = []
+
+    async def ask(tool: str, risk: Risk) -> tuple[ApprovalAnswer, str]:
+        asked.append(f"{tool}: {risk.text}")
+        return "once", ""
+
+    steps = [calls(call(name, arguments, id=str(number))) for number, (name, arguments) in enumerate(edits)]
+    async with flow_with(ScriptedProvider(*steps, answers("done")), tmp_path / "home") as flow:
+        toolbox = Toolbox([WriteFileTool(workspace, tracker), PatchTool(workspace, tracker)])
+        await Agent(flow.runtime, toolbox, Approvals("ask", ask, edits="ask"), 9).ask(SESSION, user("Edit."))
+    assert [line.split()[0] for line in asked] == ["patch:", "write_file:"]
+    assert "-two\n+2" in asked[0]
+    assert (tmp_path / "unread.txt").read_text() == "mine\n"
+    assert ((tmp_path / "known.txt").read_text(), (tmp_path / "empty.txt").read_text()) == ("one\n2\n", "")

@@ -12,3 +12,9 @@ def test_every_table_but_that_of_the_exams_is_written_by_the_script() -> None:
     written = re.sub(r"<!-- evidence: (\w+) -->.*?<!-- end -->", r"\1", page, flags=re.DOTALL)
     assert len(re.findall(r"^\|[-: |]+\|$", written, re.MULTILINE)) == 1
     assert set(re.findall(r"<!-- evidence: (\w+) -->", page)) == set(evidence.PARTS)
+
+
+def test_every_table_says_of_how_many_cases_it_is() -> None:
+    page = evidence.PAGE.read_text(encoding="utf-8")
+    tables = dict(re.findall(r"<!-- evidence: (\w+) -->(.*?)<!-- end -->", page, re.DOTALL))
+    assert [name for name, table in tables.items() if not re.search(r"n=|\| n \||\(n\)|best of|questions", table)] == []

@@ -61,7 +61,7 @@ def test_everyone_else_gets_none_and_is_told_why(model: str, provider: str | Non
     assert not policy.native
     assert policy.why
     assert re.match(
-        rf"prompt caching: whatever .+ caches by itself; no markers are sent for {re.escape(model)} \(",
+        rf"prompt caching: left to .+; Clew adds no cache markers for {re.escape(model)} \(",
         policy.describe(),
     )
 
@@ -116,6 +116,4 @@ def test_a_cache_key_needs_a_conversation() -> None:
 
 def test_a_model_in_a_file_is_served_by_whom_it_says_and_by_no_host() -> None:
     policy = caching_for("SmolLM2", "local", "local://smollm2.gguf/8192")
-    assert policy.describe().startswith(
-        "prompt caching: whatever local caches by itself; no markers are sent for SmolLM2 ("
-    )
+    assert policy.describe().startswith("prompt caching: left to local; Clew adds no cache markers for SmolLM2 (")

@@ -151,7 +151,7 @@ async def test_a_refusal_is_one_line_and_exit_1(run: Run) -> None:
     async with Upstream(UpstreamFault(401, {"error": {"message": "no such key"}})) as upstream:
         code, out, err = await run(upstream, "-p", "Hello")
     assert (code, out) == (1, "")
-    assert "refused (auth): no such key. No key was sent: put it into an environment variable" in err
+    assert "refused (401, auth): no such key. No key was sent: put it into an environment variable" in err
     assert err.count("\n") == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from clew.errors import UnknownSession
 from clew.store import (
     CLIENT_STATE,
+    WINDOW_STATE,
     CompactionEntry,
     ConversationOverview,
     ModelCall,
@@ -17,6 +19,7 @@ from clew.store import (
     Rows,
     Session,
     Store,
+    StoredWindow,
     WrittenMessage,
     open_store,
 )
@@ -137,9 +140,11 @@ class OverviewContract:
     async def test_calls_and_compactions_are_told_by_the_program_they_are_of(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             named, plain = await talked(store), await talked(store)
-            await store.set_state(named.id, {CLIENT_STATE: "Claude Code"})
+            used = StoredWindow(8_000, None, "config")
+            await store.set_state(named.id, {CLIENT_STATE: "Claude Code", WINDOW_STATE: asdict(used)})
             await folded(store, named.id)
             assert [each.client for each in await store.conversations(10)] == ["terminal", "Claude Code"]
+            assert [each.window for each in await store.conversations(10)] == [None, used]
             totals = await store.usage(("client",))
             assert {each.group["client"]: each.calls for each in totals} == {"Claude Code": 2, "terminal": 1}
             (made,) = await store.compaction_stats(BEGAN)

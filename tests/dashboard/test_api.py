@@ -256,7 +256,8 @@ async def test_the_parts_of_the_window_add_up_and_the_hint_names_what_takes_most
     assert parts["handoff"]["messages"] == 1
     assert parts["results"]["tokens"] > parts["user"]["tokens"]
     assert told["free"] == 60_000 - last
-    assert told["tools"][0]["name"] in told["hint"]
+    whole = await visitor.get(f"sessions/{(await add_chat(flow.store, 14, seed=1)).id}/context")
+    assert whole["tools"][0]["name"] in whole["hint"]
     assert told["largest"][0]["tokens"] >= told["largest"][1]["tokens"]
     assert 0 < told["next_message"]["warm_usd"] < told["next_message"]["cold_usd"]
 
@@ -404,6 +405,7 @@ async def test_the_hint_says_what_a_bound_on_results_would_free_and_how_that_was
     tool = hint["title"].removeprefix("Bound the results of ")
     above = sum(max(0, (size.tokens or 0) - 2_000) for size in sizes if size.tool == tool)
     assert hint["saves_tokens"] == above and f"{above:,}" in hint["text"]
+    assert hint["saves"] == "tokens less"
 
 
 async def test_a_store_with_nothing_in_it_is_shown_as_such(visitor: DashboardVisitor) -> None:

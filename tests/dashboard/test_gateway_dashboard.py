@@ -11,6 +11,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from clew.app import DashboardAppOptions, open_dashboard
+from clew.config import read_config
 from clew.dashboard import is_dashboard_path
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey, Store
@@ -118,6 +120,27 @@ async def test_a_program_that_goes_through_the_gateway_is_called_by_its_name(tmp
             assert (row["client"], row["source"]) == ("Claude Code", "gateway")
             told = await visitor.get("insights")
             assert [each["client"] for each in told["by_client"]] == ["Claude Code"]
+
+
+@pytest.mark.parametrize("named", [GATEWAY_MODEL, ""])
+async def test_the_page_of_another_process_shows_the_window_that_the_gateway_used(tmp_path: Path, named: str) -> None:
+    # Without model.name, the configured window is that of every model.
+    async with gateway_with(Upstream(UpstreamAnswer("hello")), tmp_path, environ={"CLEW_MODEL_NAME": named}) as flow:
+        body = {"model": GATEWAY_MODEL, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2_000}
+        async with aiohttp.ClientSession() as http, http.post(f"{flow.base_url}/chat/completions", json=body) as answer:
+            assert answer.status == 200, await answer.text()
+        await flow.wait_for_recordings()
+        (overview,) = await flow.store.conversations(10)
+        config = read_config({"CLEW_HOME": str(tmp_path / "other")})
+        async with (
+            open_dashboard(config, {}, flow.store, DashboardAppOptions()) as running,
+            aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http,
+        ):
+            visitor = DashboardVisitor(http, running.address.removesuffix("/dashboard/"))
+            await visitor.sign_in(launch=running.link.partition("#launch=")[2])
+            meter = (await visitor.get(f"sessions/{overview.newest}"))["session"]["meter"]
+    assert (meter["window"], meter["threshold"]) == (8_000, 5_920)
+    assert overview.window is not None and overview.window.basis == "config"
 
 
 async def test_without_a_key_one_sees_the_page_and_no_data(flow: GatewayFlow) -> None:

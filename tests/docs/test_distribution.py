@@ -20,6 +20,10 @@ INSTALLS = re.compile(
 )
 
 
+# An extra of the clone. Whoever installed the package has no clone.
+OF_CLONE = re.compile(r"""\binstall (?:-[\w-]+ )*['"]?\.\[(?!dev\])""")
+
+
 def test_the_distribution_has_the_name_that_advice_gives() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == DISTRIBUTION
@@ -28,10 +32,18 @@ def test_the_distribution_has_the_name_that_advice_gives() -> None:
 
 def test_no_line_installs_the_package_of_another_project() -> None:
     assert INSTALLS.search("pip install openai 'clew[mcp]'")
-    found = [
+    assert found(INSTALLS) == []
+
+
+def test_extras_are_installed_by_the_name_of_the_package() -> None:
+    assert OF_CLONE.search("pip install '.[local]'")
+    assert found(OF_CLONE) == []
+
+
+def found(pattern: re.Pattern[str]) -> list[str]:
+    return [
         f"{path.relative_to(ROOT)}: {match[0]}"
         for path in FILES
         if path.suffix in (".md", ".py", ".toml", ".json", "") and path.is_file()
-        for match in INSTALLS.finditer(path.read_text(encoding="utf-8", errors="replace"))
+        for match in pattern.finditer(path.read_text(encoding="utf-8", errors="replace"))
     ]
-    assert found == []

@@ -44,6 +44,7 @@ def test_the_lines_for_each_program_name_the_address_once_filled_in() -> None:
 def test_the_lines_say_the_window_of_the_configured_model() -> None:
     opencode = setup_named("opencode")
     assert opencode is not None
+    assert served_model(ModelSettings(context_length=32_768)).window == 32_768
     model = served_model(ModelSettings(name="qwen", context_length=32_768))
     limit = json.loads(fill_in(opencode.lines, ADDRESS, model))["provider"]["clew"]["models"]["qwen"]["limit"]
     assert limit == {"context": 32_768, "output": 4_096}

@@ -18,6 +18,7 @@ from prompt_toolkit.output import DummyOutput
 
 from clew.app import AgentAppOptions, open_agent_app
 from clew.cli.tui.markdown import TerminalLook
+from clew.cli.tui.prompt import Pastes
 from clew.cli.tui.screen import Screen
 from clew.cli.tui.start import ChatTerminal, Keyboard, run_terminal_chat
 from clew.config import load_config
@@ -204,6 +205,10 @@ async def test_of_a_long_paste_the_beginning_and_the_end_stay_on_the_screen(tmp_
         assert "row 2.\n  ... 494 more lines ...\n  row 497." in chat.text
         assert "row 499.\n\nRead." in chat.text
         await chat.leaves()
+
+
+def test_the_last_newline_of_a_paste_is_no_line() -> None:
+    assert Pastes().collapse("row\n" * 5_000) == "[pasted text 1, 5,000 lines]"
 
 
 async def test_ctrl_c_stops_the_turn_and_keeps_what_came(tmp_path: Path) -> None:
@@ -595,7 +600,7 @@ async def test_in_ask_mode_an_edit_is_shown_and_asked_for(tmp_path: Path, answer
         await chat.sees("Each edit of a file is shown")
         chat.type("Brighten it", ENTER)
         await chat.until(lambda: chat.terminal.approvals.is_open)
-        await chat.sees("+bright")
+        await chat.sees("+a bright bell")
         assert bell.read_text() == "a dull bell\n"
         chat.type(answer, ENTER)
         await chat.sees("So be it.")
@@ -677,7 +682,8 @@ async def test_line_ends_of_a_reply_are_kept(tmp_path: Path) -> None:
 async def test_a_markdown_file_is_a_command(tmp_path: Path) -> None:
     folder = tmp_path / "project" / ".clew" / "commands"
     folder.mkdir(parents=True)
-    (folder / "review.md").write_text("Review $ARGUMENTS strictly.\n")
+    front = "---\ndescription: A review\nallowed-tools: Read\n---\n"
+    (folder / "review.md").write_text(f"{front}Review $ARGUMENTS strictly.\n")
     provider = ScriptedProvider(says("Reviewed."))
     async with chat_with(provider, tmp_path) as chat:
         chat.type("/review bell.txt", ENTER)

@@ -15,7 +15,7 @@ from itertools import groupby
 from clew.agent.approvals import Approvals, Risk
 from clew.agent.files.checkpoints import Checkpoints, RestoredFiles
 from clew.agent.toolbox import Toolbox
-from clew.agent.tools import CallContext, ToolResult, error_result
+from clew.agent.tools import AgentTool, CallContext, ToolResult, error_result
 from clew.errors import ClewError, InvalidArgument
 from clew.events import Notice
 from clew.messages import UNREADABLE, Message, ToolCall, arguments_of_call, calls_of, name_of_call
@@ -28,6 +28,7 @@ PLAN_ONLY = (
 )
 _CHECKPOINTS = "agent.checkpoints"
 """The state of a conversation that has its checkpoints by the number of the question."""
+_CAUSED_BY_ARGUMENTS = (ClewError, OSError, ValueError, TypeError, LookupError)
 _NOT_RUN = f"{STOPPED} This call was not finished."
 
 
@@ -244,8 +245,10 @@ class Agent:
         if self.approvals.edits == "plan" and not tool.is_read_only:
             return error_result(PLAN_ONLY)
         risk = tool.risk(arguments)
-        if risk is None and self.approvals.edits == "ask" and (preview := tool.edit_preview(arguments)) is not None:
-            risk = Risk(activity.headline, ("this chat asks before edits (/mode)",), "edits", preview)
+        if risk is None and self.approvals.edits == "ask" and (tried := await _tried(tool, arguments)) is not None:
+            if tried.display_text is None:  # it changes nothing, so nobody is asked
+                return tried
+            risk = Risk(activity.headline, ("this chat asks before edits (/mode)",), "edits", tried.display_text)
         if risk is None:
             return None
         decision = await self.approvals.decide(name, risk)
@@ -265,8 +268,8 @@ class Agent:
             return await self._engine_tool_result(name, arguments, context.session)
         try:
             return await tool.run(arguments, context)
-        except (ClewError, OSError, ValueError, TypeError, LookupError) as problem:  # whatever arguments led to
-            return error_result(f"{name} failed: {type(problem).__name__}: {problem}")
+        except _CAUSED_BY_ARGUMENTS as problem:
+            return _failure(name, problem)
 
     async def _engine_tool_result(self, name: str, arguments: dict[str, object], session: str) -> ToolResult:
         live = await self.runtime.conversation(session)
@@ -274,6 +277,17 @@ class Agent:
             return ToolResult(await live.engine.handle_tool_call(name, arguments))
         except LookupError:
             return error_result(f"there is no tool {name!r}; there are {', '.join(self.toolbox.names)}")
+
+
+async def _tried(tool: AgentTool, arguments: dict[str, object]) -> ToolResult | None:
+    try:
+        return await asyncio.to_thread(tool.try_edit, arguments)
+    except _CAUSED_BY_ARGUMENTS as problem:
+        return _failure(tool.name, problem)
+
+
+def _failure(name: str, problem: Exception) -> ToolResult:
+    return error_result(f"{name} failed: {type(problem).__name__}: {problem}")
 
 
 def _result_message(call: ToolCall, result: ToolResult) -> Message:

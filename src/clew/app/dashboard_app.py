@@ -162,7 +162,7 @@ class DashboardPages:
         def why_not(overview: ConversationOverview) -> str | None:
             return None if hosted.may_change(overview.source) else NOT_HOSTED
 
-        catalog = SessionCatalog(hosted.store, ConfiguredWindows(settings, environ))
+        catalog = SessionCatalog(hosted.store, SessionWindows(settings, environ))
         self._routes = DashboardRoutes(catalog, self._sessions, DashboardOptions(label, why_not))
 
     def add_to(self, application: web.Application) -> None:
@@ -221,25 +221,27 @@ def _visitor(key: AccessKey, hashed: bytes) -> Visitor:
     return Visitor(key.id, sha256(b"clew dashboard:" + hashed).digest(), key.owner, reason)
 
 
-class ConfiguredWindows:
-    """Windows of models and their thresholds, by the config, what was learnt before, and the table."""
+class SessionWindows:
+    """Windows of sessions and their thresholds: as a gateway stored them, else by the config and the table."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._learnt = LearntLimits(learnt_limits_path(environ))
         self._known: dict[tuple[str | None, bool], WindowLimits] = {}
 
-    def limits(self, model: str | None, source: str) -> WindowLimits:
-        key = (model, source == "gateway")
+    def limits(self, overview: ConversationOverview) -> WindowLimits:
+        kept = overview.window
+        if kept is not None:
+            return WindowLimits(kept.tokens, kept.threshold, _WINDOW_TEXTS.get(kept.basis, kept.basis))
+        key = (overview.model, overview.source == "gateway")
         if key not in self._known:
             self._known[key] = self._find(*key)
         return self._known[key]
 
     def _find(self, model: str | None, is_gateway: bool) -> WindowLimits:
         main, compression = self._settings.model, self._settings.compression
-        is_configured = main.name in (None, model)
-        base_url = main.base_url if is_configured else None
-        configured = main.context_length if is_configured else None
+        base_url = main.base_url if main.name in (None, model) else None
+        configured = main.window_of(model)
         window = window_of(model, base_url=base_url, configured=configured, learnt=self._learnt)
         asked = self._settings.agent.max_tokens
         target = ModelTarget(None, model or "", max_tokens=asked, reserves_unasked=not is_gateway)
@@ -259,8 +261,7 @@ async def _local_conversations(
     writer = _summary_writer(settings, environ)
 
     def target(model: str) -> ModelTarget:
-        configured = settings.model.context_length if model == settings.model.name else None
-        return ModelTarget(None, model, None, configured, settings.agent.max_tokens)
+        return ModelTarget(None, model, None, settings.model.window_of(model), settings.agent.max_tokens)
 
     turn = RuntimeOptions(
         new_engine=lambda setup: engines.load(setup).engine,

@@ -94,9 +94,8 @@ async def open_gateway(
     auxiliary = auxiliary_target(settings, environ)
 
     def target(model: str, wire: str = "") -> ModelTarget:
-        configured = main.context_length if model == main.name else None
-        upstream = upstreams.of_model(model, wire)
-        return ModelTarget(None, model, upstream.address, configured, reserves_unasked=False, host_name=upstream.host)
+        window, upstream = main.window_of(model), upstreams.of_model(model, wire)
+        return ModelTarget(None, model, upstream.address, window, reserves_unasked=False, host_name=upstream.host)
 
     def engine(setup: EngineSetup) -> ContextEngine:
         loaded = engines.load(setup)
@@ -271,10 +270,10 @@ class UpstreamTargets:
 
     def of(self, model: str) -> ModelTarget:
         main = self._settings.model
-        configured = main.context_length if model == main.name else None
         upstream = self._upstreams.of_model(model)
         provider = self._provider(main, model, upstream)
-        return ModelTarget(provider, model, upstream.address, configured, self._settings.agent.max_tokens)
+        window, asked = main.window_of(model), self._settings.agent.max_tokens
+        return ModelTarget(provider, model, upstream.address, window, asked)
 
     def _provider(self, main: ModelSettings, model: str, upstream: UpstreamServer) -> CallerProvider:
         base = f"{upstream.address}/v1beta/openai" if upstream.host == _GEMINI_HOST else upstream.base_url

@@ -140,8 +140,7 @@ class CachePolicy:
         """The line at start-up. Not `off` without markers: many providers cache by themselves, and report it."""
         if self.enabled:
             return f"prompt caching: on for {self.model} through {self.served_by}, TTL {self.ttl} ({self.why})"
-        sent = f"no markers are sent for {self.model} ({self.why})"
-        return f"prompt caching: whatever {self.served_by} caches by itself; {sent}"
+        return f"prompt caching: left to {self.served_by}; Clew adds no cache markers for {self.model} ({self.why})"
 
 
 def caching_for(model: str, provider: str | None = None, base_url: str | None = None, ttl: str = "5m") -> CachePolicy:

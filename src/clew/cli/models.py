@@ -53,8 +53,8 @@ from clew.usage import Price, price_of
 
 EXAMPLES = """\
 A model runs at a provider, which needs its key in the environment, or on this
-machine, out of a GGUF file, which needs the extra `local` (in a clone of Clew:
-pip install '.[local]').
+machine, out of a GGUF file, which needs the extra `local`
+(pip install 'clew-context[local]').
 Files are kept in the folder models/ of the Clew home; `local` is the one that was
 chosen, or the only one there is.
 

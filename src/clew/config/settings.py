@@ -41,6 +41,10 @@ class ModelSettings:
     )
     context_length: int | None = setting(None, "Its window in tokens; null: found out", low=1_000)
 
+    def window_of(self, model: str | None) -> int | None:
+        """The configured window of a model; without a configured name it is that of every model."""
+        return self.context_length if self.name in (None, model) else None
+
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:

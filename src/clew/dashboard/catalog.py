@@ -229,7 +229,7 @@ class SessionCatalog:
         self, overview: ConversationOverview, last_call: RecordedCall | None, counted: tuple[int, int] | None
     ) -> Meter:
         """How full a window is; `counted` are the tokens and the uncounted bytes of a history that is all in view."""
-        limits = self.windows.limits(overview.model, overview.source)
+        limits = self.windows.limits(overview)
         if last_call is not None and is_current(last_call, overview):
             return Meter(last_call.usage.total_tokens, "last request", True, limits)
         if not overview.next_seq:

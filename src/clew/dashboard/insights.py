@@ -21,6 +21,7 @@ MAX_FILLED_SESSIONS = 40
 MAX_FILLED_MESSAGES = 60_000
 _MAX_TOOLS = 12
 _BOUND_CHARS = 4 * RESULT_BOUND
+_LESS, _CHEAPER = "tokens less", "tokens from the cache, at a fraction of their price"
 _GOOD_HITS = 0.9
 _LOW_HITS = 0.7
 _MUCH_AROUND = 0.25
@@ -212,7 +213,7 @@ def _bound_hints(filled: FilledWindows) -> list[dict[str, Any]]:
         f"the largest takes {largest:,}. Cut at {RESULT_BOUND:,} tokens each, {saved:,} tokens would be free "
         f"(tool_output.max_result_chars = {_BOUND_CHARS:,}; what is cut stays in the store, and is found by search)."
     )
-    return [{"title": f"Bound the results of {name}", "text": text, "saves_tokens": saved}]
+    return [{"title": f"Bound the results of {name}", "text": text, "saves_tokens": saved, "saves": _LESS}]
 
 
 def _around_hints(filled: FilledWindows) -> list[dict[str, Any]]:
@@ -226,7 +227,7 @@ def _around_hints(filled: FilledWindows) -> list[dict[str, Any]]:
         "session, in every request; a compaction never makes them smaller. Half of them would free "
         f"{around // 2:,} tokens: offer fewer tools, or shorten the prompt."
     )
-    return [{"title": "Offer fewer tools", "text": text, "saves_tokens": around // 2}]
+    return [{"title": "Offer fewer tools", "text": text, "saves_tokens": around // 2, "saves": _LESS}]
 
 
 def _cache_hints(total: UsageTotal) -> list[dict[str, Any]]:
@@ -241,4 +242,4 @@ def _cache_hints(total: UsageTotal) -> list[dict[str, Any]]:
         f"{saved:,} tokens read from the cache, at a fraction of their price, and not sent anew: look for what changes "
         "near the beginning of prompts (a time, a list of files), and for pauses longer than the cache is kept."
     )
-    return [{"title": "Keep the beginning of prompts as it is", "text": text, "saves_tokens": saved}]
+    return [{"title": "Keep the beginning of prompts as it is", "text": text, "saves_tokens": saved, "saves": _CHEAPER}]

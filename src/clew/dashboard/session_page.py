@@ -81,7 +81,7 @@ async def timeline_page(
     """The requests of a session, in columns."""
     calls = await catalog.calls(overview)
     effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
-    limits = catalog.windows.limits(overview.model, overview.source)
+    limits = catalog.windows.limits(overview)
     fields = plain_timeline(calls, effects, query.points)
     return {**fields, "window": limits.tokens, "threshold": limits.threshold}
 
@@ -201,7 +201,7 @@ async def context_page(catalog: SessionCatalog, overview: ConversationOverview) 
     """What is in the window now, by kind."""
     details = (await catalog.figures([overview]))[0]
     content = await catalog.content(overview, details.last_call)
-    limits = catalog.windows.limits(overview.model, overview.source)
+    limits = catalog.windows.limits(overview)
     ttl = (await catalog.store.state(overview.newest)).get(CACHE_TTL_STATE)
     largest = []
     for size in content.largest:

@@ -52,9 +52,9 @@ class WindowLimits:
 
 
 class WindowFinder(Protocol):
-    """Finds the window of a session by its model, and its threshold by where it came from."""
+    """Finds the window of a session and its threshold."""
 
-    def limits(self, model: str | None, source: str) -> WindowLimits: ...
+    def limits(self, overview: ConversationOverview) -> WindowLimits: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -397,8 +397,9 @@ class ServedModel:
 
 def served_model(settings: ModelSettings) -> ServedModel:
     """The model of the config."""
-    window = window_of(settings.name, configured=settings.context_length) if settings.name else None
-    return ServedModel(settings.name or "", window.tokens if window else USUAL_WINDOW)
+    if not settings.name:
+        return ServedModel("", settings.context_length or USUAL_WINDOW)
+    return ServedModel(settings.name, window_of(settings.name, configured=settings.context_length).tokens)
 
 
 def fill_in(template: str, address: str, model: ServedModel) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -193,8 +193,8 @@ class OpenConversation:
     rebuilds: tuple[int, ...] = ()
     """Of the newest requests, how many items at the end of the one before each of them came otherwise: aider puts
     files and a reminder there, which are gone from the next request."""
-    is_client_kept: bool = False
-    """Whether the store has the name of the program whose conversation it is."""
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """What the store has of it for people: the program whose conversation it is, and its window."""
     direct_prompt: int = 0
     """What the client's own request before would have taken, sent as received."""
     sent: UpstreamRequest | None = None

@@ -11,8 +11,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import asdict, replace
+from typing import Any, TypeVar
 
 import aiohttp
 from aiohttp import web
@@ -75,7 +75,7 @@ from clew.gateway.upstream import (
 from clew.gateway.wires import MAX_MODEL_CHARS, WirePath, WireRequest
 from clew.portable import release_memory
 from clew.providers import ErrorClass, classify_error
-from clew.store import CACHE_TTL_STATE, CLIENT_STATE, ModelCall
+from clew.store import CACHE_TTL_STATE, CLIENT_STATE, WINDOW_STATE, ModelCall, StoredWindow
 from clew.turn import (
     COLD_AT,
     Conversation,
@@ -204,7 +204,7 @@ class ReplyRecording:
             spending, cost = self._callers.add_spending, call.cost_micros or 0
             may_go_on = await self._store_or_retry(lambda: spending(exchange.caller, cost, reservation))
             exchange.is_stored.set()
-            await self._keep_client(exchange)
+            await self._keep_facts(exchange)
             if reader.is_complete:
                 self._handoffs.prepare_if_due(exchange, may_ask=bool(may_go_on))
         except ClewError as problem:
@@ -238,15 +238,22 @@ class ReplyRecording:
         except UnknownSession:  # deleted meanwhile
             await self._runtime.store.record_call(None, call, owner=owner)
 
-    async def _keep_client(self, exchange: GatewayExchange) -> None:
+    async def _keep_facts(self, exchange: GatewayExchange) -> None:
+        """Store whose program's conversation it is and the window that was used, for lists and pages."""
         conversation, opened = exchange.conversation, exchange.opened
-        if conversation is None or opened is None or opened.is_client_kept:
+        if conversation is None or opened is None:
             return
-        ttl = exchange.sent.cache_ttl if exchange.sent else None
-        known = {CLIENT_STATE: exchange.client.name, CACHE_TTL_STATE: ttl if ttl != "5m" else None}
-        if any(known.values()):
-            await self._runtime.store.set_state(conversation.session, {name: it for name, it in known.items() if it})
-        opened.is_client_kept = True
+        window, threshold = conversation.window, conversation.engine.get_status().threshold_tokens
+        is_folded = exchange.mode == "compact" and self._runtime.options.settings.compression.enabled
+        used = StoredWindow(window.tokens, threshold if is_folded else None, window.source)
+        now: dict[str, Any] = {WINDOW_STATE: asdict(used)}
+        if exchange.client.name:
+            now[CLIENT_STATE] = exchange.client.name
+        if exchange.sent and exchange.sent.cache_ttl not in (None, "5m"):
+            now[CACHE_TTL_STATE] = exchange.sent.cache_ttl
+        if now != opened.kept:
+            await self._runtime.store.set_state(conversation.session, now)
+            opened.kept = now
 
     async def _store_or_retry(self, store: Callable[[], Awaitable[_Value]]) -> _Value | None:
         """Store something now; later, without anybody waiting for it, where the store is away: then None."""

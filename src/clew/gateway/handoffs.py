@@ -323,7 +323,7 @@ class Handoffs:
         fault = classify_error(response.status, words, host, headers=response.headers)
         if response.status < 500 and fault.kind not in _TOO_LARGE:
             await self._keep_refused(sent.caller, session)
-        return ProviderRefused(host, fault, words)
+        return ProviderRefused(host, fault, words, status=response.status)
 
     def _charge(self, sent: UpstreamRequest, conversation: Conversation, reader: ReplyReader) -> CanonicalUsage | None:
         """Charge a reply, or what came of it, to the caller; the usage, which is estimated where none was stated."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from clew.errors import ProviderRefused
 from clew.lazy import lazy_names
 from clew.providers.base import Delta, FinishReason, OnDelta, Provider, Reply, Request
-from clew.providers.errors import ErrorClass, ErrorKind, RefusalText, classify_error, explain_refusal
+from clew.providers.errors import ErrorClass, ErrorKind, RefusalText, classify_error, error_message, explain_refusal
 
 if TYPE_CHECKING:
     from clew.errors import FetchFailed
@@ -81,6 +81,7 @@ __all__ = [
     "choose_local_model",
     "chosen_local_model",
     "classify_error",
+    "error_message",
     "explain_refusal",
     "fetch_model",
     "http_provider",

@@ -49,6 +49,7 @@ from clew.store.calls import (
     AUXILIARY,
     CACHE_TTL_STATE,
     CLIENT_STATE,
+    WINDOW_STATE,
     CallFilter,
     CallSource,
     Grouping,
@@ -78,6 +79,7 @@ from clew.store.overview import (
     ConversationOverview,
     MessageSize,
     RecordedCall,
+    StoredWindow,
     ViewOutline,
 )
 from clew.store.quarantine import QuarantinedRow
@@ -146,6 +148,7 @@ __all__ = [
     "LEFT_OUT",
     "NO_LIMIT",
     "RECALLS",
+    "WINDOW_STATE",
     "AccessKey",
     "AppendResult",
     "CallBucket",
@@ -205,6 +208,7 @@ __all__ = [
     "StoredMessage",
     "StoredNode",
     "StoredOutput",
+    "StoredWindow",
     "SyncResult",
     "TakenCalls",
     "UnknownKey",

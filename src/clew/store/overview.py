@@ -6,6 +6,7 @@ with the texts, and `change_mark` says cheaply whether anything was written sinc
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,7 +32,8 @@ SELECT c.id, c.owner, f.name, n.name, n.title, f.source, n.model, f.kind, p.conv
     (SELECT max(e.id) FROM entries e WHERE e.conversation = c.id),
     (SELECT max(e.at) FROM entries e WHERE e.conversation = c.id),
     (SELECT sum(CASE e.kind WHEN 'compaction' THEN 1 ELSE -1 END) FROM entries e WHERE e.conversation = c.id),
-    (SELECT length(t.body) FROM texts t WHERE t.id = n.system), {client}
+    (SELECT length(t.body) FROM texts t WHERE t.id = n.system), {client},
+    (SELECT st.value FROM states st WHERE st.conversation = c.id AND st.name = 'window')
 FROM conversations c
 JOIN sessions f ON f.id = (SELECT min(s.id) FROM sessions s WHERE s.conversation = c.id)
 JOIN sessions n ON n.id = (SELECT max(s.id) FROM sessions s WHERE s.conversation = c.id)
@@ -61,6 +63,16 @@ _DAY_SECONDS = 86_400
 _OPENING_MESSAGES = 8
 _NEWEST_MESSAGES = 40
 """So many are looked through for words of a person or the model; the others are results of tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWindow:
+    """The window of a conversation as the gateway that served it last used it."""
+
+    tokens: int
+    threshold: int | None
+    """None where it is not folded."""
+    basis: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,8 @@ class ConversationOverview:
     """Of the system prompt, as it is stored."""
     client: str
     """The program whose conversation it is, where that is kept; else its source."""
+    window: StoredWindow | None = None
+    """None where nobody stored one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +343,7 @@ class OverviewStore(Operations):
 
 def _overview(row: tuple[Any, ...]) -> ConversationOverview:
     conversation, owner, first, newest, title, source, model, kind, parent, shared = row[:10]
-    created, ended, began, last, at, call, entry, entry_at, compactions, system, client = row[10:]
+    created, ended, began, last, at, call, entry, entry_at, compactions, system, client, window = row[10:]
     return ConversationOverview(
         conversation=conversation,
         owner=owner,
@@ -351,7 +365,12 @@ def _overview(row: tuple[Any, ...]) -> ConversationOverview:
         compactions=max(0, int(compactions or 0)),
         system_chars=system or 0,
         client=client_name(client),
+        window=None if window is None else _window(json.loads(window)),
     )
+
+
+def _window(kept: Any) -> StoredWindow:
+    return StoredWindow(kept["tokens"], kept["threshold"], kept["basis"])
 
 
 def _newest_words(found: SessionRow) -> Steps[Message | None]:

@@ -19,7 +19,7 @@ from clew.errors import InvalidArgument, SummaryFailed
 from clew.events import Event, Events, Notice
 from clew.handoff import SummaryModel
 from clew.messages import Message, Tool, calls_of, name_of_call, text_of
-from clew.providers import OnDelta, Provider, ProviderRefused, Reply, Request
+from clew.providers import OnDelta, Provider, ProviderRefused, Reply, Request, error_message
 from clew.store import CallSource, ModelCall, Store, View
 from clew.tokens import LearntLimits, Window, window_of
 from clew.tooloutput import SpillFolder, ToolOutputLimits
@@ -191,9 +191,9 @@ async def summary_text(
     try:
         reply = await sending
     except ProviderRefused as refused:
-        fault = refused.fault
+        fault, status = refused.fault, f", {refused.status}" if refused.status else ""
         raise SummaryFailed(
-            str(refused),
+            f"{refused.provider or 'the provider'}{status}: {error_message(refused.body)}",
             kind=fault.kind,
             retry_after=fault.retry_after,
             limit=fault.limit,

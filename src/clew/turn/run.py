@@ -24,13 +24,14 @@ from clew.messages import (
 )
 from clew.providers import OnDelta, Reply
 from clew.store import NewOutput
+from clew.tokens import counter_for
 from clew.tooloutput import PersistedOutput, SpillFolder, ToolOutputLimits, bound_result, bound_turn, limits_for_window
 from clew.turn.compaction import CompactionRequest, PreparedCompaction, uninterruptible
 from clew.turn.conversation import Conversation
 from clew.turn.recover import SentRequest, send_or_recover
 from clew.turn.request import TurnOptions, call_of
 from clew.turn.runtime import Runtime
-from clew.usage import MAX_COUNT, normalize_usage
+from clew.usage import MAX_COUNT, CanonicalUsage, normalize_usage
 
 STOPPED = "[stopped by the user]"
 """Behind what was written of a reply that a person stopped."""
@@ -92,12 +93,19 @@ async def receive(runtime: Runtime, session: str, incoming: Sequence[Message]) -
 
 
 async def keep_partial_reply(runtime: Runtime, session: str, text: str, mark: str = STOPPED) -> None:
-    """Keep a reply that was broken off, as far as received, with `mark` behind it."""
-    newest = (await runtime.conversation(session)).messages[-1:]
+    """Keep a reply that was broken off, as far as received, with `mark` behind it.
+
+    Its call is kept with our own count of the tokens, since no usage was received.
+    """
+    conversation = await runtime.conversation(session)
     # Where the stop followed the reply, while the conversation was being compacted, it is there already.
-    is_kept = any(message["role"] == "assistant" for message in newest)
-    if text.strip() and not is_kept:
-        await receive(runtime, session, [{"role": "assistant", "content": f"{text.rstrip()}\n\n{mark}"}])
+    is_kept = any(message["role"] == "assistant" for message in conversation.messages[-1:])
+    if not text.strip() or is_kept:
+        return
+    written = counter_for(conversation.target.model).text(text)
+    call = call_of(CanonicalUsage(conversation.size.tokens, written), conversation.target, runtime.options.source)
+    async with conversation.locks.turn:
+        await conversation.append([{"role": "assistant", "content": f"{text.rstrip()}\n\n{mark}"}], call)
 
 
 # -- what comes in -----------------------------------------------------------------------------------------------------

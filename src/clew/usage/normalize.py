@@ -91,7 +91,7 @@ def normalize_usage(raw: object, provider: str | None = None, api: str | None = 
     if isinstance(raw, CanonicalUsage):
         return _bounded(raw)
     folded = find_usage(raw)
-    if folded is None or read_field(folded, ALL_FIELDS)[0] is None:
+    if folded is None or not (_is_usage(folded) or read_field(folded, ALL_FIELDS)[0] is not None):
         return CanonicalUsage(is_known=False)
     reported = _reported_usage(folded, f"{provider or ''} {api or ''}".lower())
     input_tokens, cached, written = _split_prompt(reported)
@@ -116,13 +116,19 @@ def _bounded(usage: CanonicalUsage) -> CanonicalUsage:
 
 def _reported_usage(folded: FoldedFields, hints: str) -> _ReportedUsage:
     prompt, _ = read_field(folded, PROMPT)
+    if prompt is None:
+        prompt = _count_named(folded, _PROMPT_NAME)
     cached, read_separate = read_field(folded, CACHE_READ)
+    if cached is None:
+        cached = _count_named(folded, _CACHE_READ_NAME)
     written, write_separate = read_field(folded, CACHE_WRITE)
     if not written:
         # Some report only the parts of what was written, by how long each is kept.
         parts = [as_count(value) or 0 for value in _write_parts(folded)]
         written, write_separate = sum(parts), any(parts) or write_separate
     output, _ = read_field(folded, OUTPUT)
+    if output is None:
+        output = _count_named(folded, _OUTPUT_NAME)
     reasoning, reasoning_separate = read_field(folded, REASONING)
     return _ReportedUsage(
         prompt=prompt,
@@ -141,8 +147,9 @@ def _reported_usage(folded: FoldedFields, hints: str) -> _ReportedUsage:
 
 
 def _is_cache_separate(folded: FoldedFields, named_separate: bool, hints: str) -> bool:
-    if "prompttokens" in folded:
-        # `prompt_tokens` is the whole prompt, also where a proxy adds Anthropic's names to it.
+    if "prompttokens" in folded or "tokensevaluated" in folded:
+        # `prompt_tokens` is the whole prompt, also where a proxy adds Anthropic's names to it; so is what llama.cpp
+        # calls evaluated.
         return False
     if folded.keys() >= _OUR_NAMES:
         return True
@@ -334,6 +341,7 @@ OUTPUT: Final = (
     UsageField("generatedtokencount"),                # watsonx
     UsageField("generatedtokens"),                    # TGI
     UsageField("generationtokencount"),               # Llama on Bedrock
+    UsageField("tokencount", ("results",)),           # Bedrock's own models
     UsageField("evalcount"),
     UsageField("tokenspredicted"),
     UsageField("tokensout"),
@@ -362,9 +370,21 @@ TOTAL: Final = (UsageField("totaltokens"), UsageField("totaltokencount"), UsageF
 WRAPPERS: Final = (
     "usage", "usagemetadata", "tokenusage", "lasttokenusage", "responsemetadata", "message", "response", "info", "meta",
     "tokens", "amazonbedrockinvocationmetrics", "xgroq", "choices", "result", "data", "body", "payload", "details",
-    "metadata", "totaltokenusage", "modelusage", "event",
+    "metadata", "totaltokenusage", "modelusage", "event", "results", "stats",
+    "metrics",
 )
 # fmt: on
+
+# Names that no row has, by their parts: tokens of a prompt, of an output, out of a cache; no limits, rates or prices.
+_OTHERWISE = (
+    r"(?!.*(?:max|min|limit|detail|audio|image|video|billed|remain|left|cost|price|per|second"
+    r"|(?<!gene)rate|time|ids?$))"
+)
+_PROMPT_NAME: Final = re.compile(rf"{_OTHERWISE}(?!.*cach).*(?:input|prompt).*token")
+_OUTPUT_NAME: Final = re.compile(
+    rf"{_OTHERWISE}(?!.*(?:cach|prompt|input)).*(?:output|completion|generat|predict|response).*token"
+)
+_CACHE_READ_NAME: Final = re.compile(rf"{_OTHERWISE}(?!.*(?:writ|creat|miss|stor)).*cach.*token")
 
 ALL_FIELDS: Final = (
     *PROMPT, *PROMPT_FRESH, *TOOL_PROMPT, *CACHE_READ, *CACHE_WRITE, *CACHE_WRITE_PARTS, *OUTPUT, *REASONING, *TOTAL,
@@ -443,13 +463,23 @@ def read_field(folded: FoldedFields, usage_fields: tuple[UsageField, ...]) -> tu
 def _look_up(folded: FoldedFields, field: UsageField) -> object:
     nested: FoldedFields | None = folded
     for name in field.parents:
-        nested = fold((nested or {}).get(name))
+        inner = (nested or {}).get(name)
+        nested = fold(inner[0] if isinstance(inner, list) and inner else inner)
     return nested.get(field.name) if nested else None
 
 
 def _is_usage(folded: FoldedFields) -> bool:
     named = {name for name in folded.keys() & _NAMES if _holds_count(folded[name])}
-    return bool(named - _AMBIGUOUS) or {"input", "output"} <= named
+    if named - _AMBIGUOUS or {"input", "output"} <= named:
+        return True
+    return _count_named(folded, _PROMPT_NAME) is not None and _count_named(folded, _OUTPUT_NAME) is not None
+
+
+def _count_named(folded: FoldedFields, pattern: re.Pattern[str]) -> int | None:
+    """The first number whose name has the form of a pattern."""
+    return next(
+        (n for name, value in folded.items() if pattern.match(name) and (n := as_count(value)) is not None), None
+    )
 
 
 def _holds_count(value: object) -> bool:

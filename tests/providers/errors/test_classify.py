@@ -30,6 +30,10 @@ class Case:
 
 # fmt: off
 OVERFLOWS = (
+    # A size and a smaller limit, in other languages and as fields.
+    Case(400, "Ihre Anfrage hat 50000 Tokens. Maximal zulässig: 32768", "prompt_too_long", 32_768, 50_000),
+    Case(400, "プロンプトは 9000 トークンで、最大 8192 トークンです", "prompt_too_long", 8_192, 9_000),
+    Case(413, {"input_tokens": 70_000, "limit": 65_536, "error": "too_large"}, "prompt_too_long", 65_536, 70_000),
     # Anthropic, Bedrock, Vertex
     Case(400, "prompt is too long: 212345 tokens > 200000 maximum", "prompt_too_long", 200_000, 212_345),
     Case(400, '{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000, decrease input length or `max_tokens` and try again"}}', "output_cap_too_large", 200_000, 190_000, 32_000, available=10_000),
@@ -412,6 +416,29 @@ def test_no_two_rows_share_a_name() -> None:
 def test_every_row_has_a_case_that_it_decides() -> None:
     fired = {classify_error(case.status, case.body, case.provider).matched for case in ALL_CASES}
     assert {row.name for row in ERROR_PATTERNS} - fired == set()
+
+
+@every_case(
+    "body",
+    [
+        "Die Ausgabe von 10000 Tokens überschreitet das Maximum von 8192",
+        "Anfrage 20000 Token, 10000 Token pro Minute erlaubt",
+        "Le prompt dépasse: 70000 tokens par minute, maximum 60000",
+        "Ungültige Anfrage 20251119: Feld 4096 fehlt, token abgelaufen",
+        "La respuesta de 9000 tokens supera el límite de 8192 tokens de salida",
+        "入力は正常ですが、出力トークン 9000 が上限 8192 を超えています",
+        "输入 5000 token, 每分钟 上限 4000",
+        "Длина ответа 9000 токенов больше 8192; запрос принят",
+        '{"prompt": "ok", "port": 8080, "id": 4711, "detail": "token expired"}',
+        "Kontext 12345 nicht gefunden (Fehler 1001), Token ungültig",
+        "prompt_tokens=5000 max=4096 retries, output",
+        "entrada inválida en la línea 34567, columna 1200: token inesperado",
+        "Anfrage mit 9000 Tokens: Antwort auf maximal 4096 Tokens begrenzt",
+        "입력 5000 토큰, 출력 최대 4096",
+    ],
+)
+def test_two_numbers_that_are_no_size_and_window_give_no_limit(body: str) -> None:
+    assert classify_error(400, body).limit is None
 
 
 # -- every recorded error body, where the recordings are present -------------------------------------------------------

@@ -124,7 +124,7 @@ async def test_a_web_page_instead_of_an_answer_is_told_as_that() -> None:
             )
         # A gateway's own page for a server that is down says nothing of the address.
         told = explain_refusal(await refusal(settings, {}))
-        assert told.text == "127.0.0.1 refused (overloaded): a web page, Sign in."
+        assert told.text == "127.0.0.1 refused (502, overloaded): a web page, Sign in."
 
 
 @pytest.mark.parametrize(

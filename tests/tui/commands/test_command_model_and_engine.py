@@ -30,7 +30,7 @@ async def test_it_shows_the_model_its_window_price_and_caching(chat: Any) -> Non
     assert "scripted-model" in shown
     assert "20,000 tokens, from the config" in shown
     assert "no price is known" in shown
-    assert "caching whatever scripted caches by itself; no markers are sent" in " ".join(shown.split())
+    assert "caching left to scripted; Clew adds no cache markers" in " ".join(shown.split())
 
 
 async def test_the_window_of_a_model_in_a_file_is_the_one_it_runs_with(chat: Any) -> None:

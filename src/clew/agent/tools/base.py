@@ -67,8 +67,11 @@ class AgentTool(ABC):
         """A person refused what `risk` stated: nothing of it counts as agreed to."""
         del arguments
 
-    def edit_preview(self, arguments: Arguments) -> str | None:
-        """What a call would change in files, to be read before it is allowed; None for tools that edit none."""
+    def try_edit(self, arguments: Arguments) -> ToolResult | None:
+        """What a call would return, with the diff as its text for people, where nothing is written.
+
+        Without that text the call would change nothing. None for tools that edit no files.
+        """
         del arguments
         return None
 

@@ -124,11 +124,8 @@ class PatchTool(AgentTool):
     def refused(self, arguments: Arguments) -> None:
         self._workspace.withdraw(*_paths(arguments))
 
-    def edit_preview(self, arguments: Arguments) -> str:
-        try:
-            return "\n".join(file_diff(edit.path, edit.old, edit.new) for edit in parse_edits(arguments))
-        except InvalidArgument:
-            return ""
+    def try_edit(self, arguments: Arguments) -> ToolResult:
+        return self._patch(arguments, is_trial=True)
 
     def headline(self, arguments: Arguments) -> str:
         raw = arguments.get("edits")
@@ -140,21 +137,22 @@ class PatchTool(AgentTool):
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         del call
+        return await asyncio.to_thread(self._patch, arguments)
+
+    def _patch(self, arguments: Arguments, *, is_trial: bool = False) -> ToolResult:
+        by_file: dict[ResolvedPath, list[PassageEdit]] = {}
         try:
-            return await asyncio.to_thread(self._patch, parse_edits(arguments))
+            for edit in parse_edits(arguments):
+                by_file.setdefault(self._workspace.path_to_write(edit.path), []).append(edit)
         except InvalidArgument as problem:
             return error_result(str(problem))
-
-    def _patch(self, edits: Sequence[PassageEdit]) -> ToolResult:
-        by_file: dict[ResolvedPath, list[PassageEdit]] = {}
-        for edit in edits:
-            by_file.setdefault(self._workspace.path_to_write(edit.path), []).append(edit)
-        outcomes = [self._patch_file(target, file_edits) for target, file_edits in by_file.items()]
-        diffs = "\n".join(outcome.display_text for outcome in outcomes if outcome.display_text)
+        outcomes = [self._patch_file(target, edits, is_trial=is_trial) for target, edits in by_file.items()]
+        diffs = [outcome.display_text for outcome in outcomes if outcome.display_text is not None]
         is_error = any(outcome.is_error for outcome in outcomes)
-        return ToolResult("\n".join(outcome.text for outcome in outcomes), is_error, display_text=diffs or None)
+        text = "\n".join(outcome.text for outcome in outcomes)
+        return ToolResult(text, is_error, display_text="\n".join(diffs) if diffs else None)
 
-    def _patch_file(self, target: ResolvedPath, edits: Sequence[PassageEdit]) -> ToolResult:
+    def _patch_file(self, target: ResolvedPath, edits: Sequence[PassageEdit], *, is_trial: bool) -> ToolResult:
         try:
             file, stamp = _open(target, edits)
             edited = _EditedFile(file.text)
@@ -162,7 +160,9 @@ class PatchTool(AgentTool):
                 _apply(edited, edit, is_new=stamp is None)
             if edited.failed:
                 return error_result(_failure_report(target, edited, edits))
-            self._write(target, file.encode(edited.text), stamp)
+            encoded = file.encode(edited.text)
+            if not is_trial:
+                self._write(target, encoded, stamp)
         except InvalidArgument as problem:
             return error_result(f"{target.display_name}: nothing changed; {problem}")
         except OSError as problem:

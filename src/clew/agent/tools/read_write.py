@@ -200,13 +200,8 @@ class WriteFileTool(AgentTool):
     def refused(self, arguments: Arguments) -> None:
         self._workspace.withdraw(arguments.get("path"))
 
-    def edit_preview(self, arguments: Arguments) -> str:
-        content = str(arguments.get("content", ""))
-        try:
-            before = decode_file(read_all(self._workspace.path_to_write(arguments.get("path")).path)[0])
-        except (OSError, InvalidArgument):
-            return content
-        return file_diff(str(arguments.get("path")), before.text if before else "", content)
+    def try_edit(self, arguments: Arguments) -> ToolResult:
+        return self._write_or_say_why(arguments, is_trial=True)
 
     def headline(self, arguments: Arguments) -> str:
         content = arguments.get("content")
@@ -219,25 +214,30 @@ class WriteFileTool(AgentTool):
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         del call
+        return await asyncio.to_thread(self._write_or_say_why, arguments)
+
+    def _write_or_say_why(self, arguments: Arguments, *, is_trial: bool = False) -> ToolResult:
         try:
-            return await asyncio.to_thread(self._write, arguments)
+            return self._write(arguments, is_trial=is_trial)
         except InvalidArgument as problem:
             return error_result(str(problem))
         except OSError as problem:
             return error_result(f"{arguments.get('path')} cannot be written: {problem.strerror or problem}")
 
-    def _write(self, arguments: Arguments) -> ToolResult:
+    def _write(self, arguments: Arguments, *, is_trial: bool) -> ToolResult:
         content = text_argument(arguments, "content")
         target = self._workspace.path_to_write(arguments.get("path"))
         if target.path.is_dir():
             raise InvalidArgument(f"{target.display_name} is a folder; give the path of a file in it")
         if target.path.exists():
-            return self._replace(target, content)
-        self._tracker.record(target.path, self._tracker.write(target.path, TextFile("").encode(content), None))
+            return self._replace(target, content, is_trial=is_trial)
+        encoded = TextFile("").encode(content)
+        if not is_trial:
+            self._tracker.record(target.path, self._tracker.write(target.path, encoded, None))
         diff = file_diff(target.display_name, "", content)
         return ToolResult(f"created {target.display_name}: {count_lines(content):,} lines", display_text=diff)
 
-    def _replace(self, target: ResolvedPath, content: str) -> ToolResult:
+    def _replace(self, target: ResolvedPath, content: str, *, is_trial: bool) -> ToolResult:
         raw, stamp = read_all(target.path)
         problem = self._tracker.overwrite_problem(target.path, target.display_name, stamp)
         if problem:
@@ -247,16 +247,12 @@ class WriteFileTool(AgentTool):
         encoded = file.encode(after)
         if encoded == raw:
             return ToolResult(f"{target.display_name} holds exactly that already; nothing was written")
-        return self._written(target, encoded, stamp, (before.text if before else "", after, notes))
-
-    def _written(
-        self, target: ResolvedPath, encoded: bytes, stamp: FileStamp, texts: tuple[str, str, str]
-    ) -> ToolResult:
-        before, after, notes = texts
-        self._tracker.record(target.path, self._tracker.write(target.path, encoded, stamp))
-        diff = file_diff(target.display_name, before, after)
-        lines = f"{count_lines(before):,} -> {count_lines(after):,} lines"
-        return ToolResult(f"replaced {target.display_name}: {lines}{notes}", display_text=diff or None)
+        if not is_trial:
+            self._tracker.record(target.path, self._tracker.write(target.path, encoded, stamp))
+        former = before.text if before else ""
+        lines = f"{count_lines(former):,} -> {count_lines(after):,} lines"
+        text = f"replaced {target.display_name}: {lines}{notes}"
+        return ToolResult(text, display_text=file_diff(target.display_name, former, after))
 
 
 def _encoded_like(before: TextFile | None, content: str) -> tuple[TextFile, str, str]:

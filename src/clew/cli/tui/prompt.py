@@ -185,7 +185,7 @@ class Pastes:
 
     def collapse(self, text: str) -> str:
         """The text, or where it is long, a mark for it."""
-        lines = text.count("\n") + 1
+        lines = len(text.splitlines())
         if lines <= MAX_PASTED_LINES:
             return text
         mark = f"[pasted text {len(self._texts) + 1}, {lines:,} lines]"

@@ -40,7 +40,9 @@ function Totals({ found: { total, days } }) {
   if (!total.calls) return html`<p class="empty"><b>No calls in these ${days} days</b>Figures appear as soon as something is sent through Clew.</p>`;
   const summaries = total.auxiliary_cost_usd ? `; ${dollars(total.auxiliary_cost_usd)} of it for summaries` : "";
   const compactions = total.compactions ? `compactions, ${short(total.tokens_freed)} tokens freed` : "compactions";
-  const saved = total.saved_usd === null ? "saved; only the gateway can compare" : "saved beside sending everything";
+  const unpriced = total.calls_of_unknown_cost === total.calls;
+  const why = unpriced ? "saved: no price is known for these models" : "saved: compared for requests through the gateway";
+  const saved = total.saved_usd === null ? why : "saved beside sending everything";
   return html`<dl class="figures">
       <${Figure} kind="main" value=${costWords(total)} words=${`spent, ${plural(total.calls, "request")}${summaries}`} />
       <${Figure} value=${savedFigure(total)} words=${saved} />
@@ -56,7 +58,7 @@ const savedFigure = (figures) => (figures.saved_usd === null || figures.saved_us
 const Hints = ({ hints }) => hints.length > 0 && html`<section aria-labelledby="t-hints"><h2 id="t-hints">What would help most</h2>
   <ol class="hints">${hints.map((hint) => html`<li class="card">
     <h3>${hint.title}</h3><p><${Coded} text=${hint.text} /></p>
-    ${hint.saves_tokens > 0 && html`<p class="saves">about ${short(hint.saves_tokens)} tokens less</p>`}</li>`)}</ol></section>`;
+    ${hint.saves_tokens > 0 && html`<p class="saves">about ${short(hint.saves_tokens)} ${hint.saves}</p>`}</li>`)}</ol></section>`;
 
 /** Text whose names in backticks are set as code. */
 const Coded = ({ text }) => text.split(/`([^`]+)`/).map((piece, index) => (index % 2 ? html`<code>${piece}</code>` : piece));

@@ -79,6 +79,8 @@ _STATUS_KINDS: dict[int, ErrorKind] = {
 _SIZES: tuple[ErrorKind, ...] = ("prompt_too_long", "output_cap_too_large", "payload_too_large")
 Numbers: TypeAlias = dict[str, int]
 _MAX_RESTARTS = 50
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
+"""131.072, as written in German, Spanish or Italian; no count of tokens has three decimals."""
 
 
 def classify_error(
@@ -181,6 +183,8 @@ def _counts(match: re.Match[str]) -> Numbers:
 
 def _count(written: str) -> int:
     digits = written.replace(",", "").replace("_", "").strip()
+    if _THOUSANDS.fullmatch(digits):
+        digits = digits.replace(".", "")
     scale = {"k": 1_000, "m": 1_000_000}.get(digits[-1], 1)
     return int(float(digits.rstrip("km ")) * scale)
 

@@ -38,7 +38,7 @@ Verdict: TypeAlias = ErrorKind | Literal["context"]
 # A count of tokens: "131072", "131,072", "128k", "1m", "12288.0"; not a part of a word, an address or a version, and
 # not a number of bytes, characters, pixels, seconds or money.
 _NUMBER: Final = (
-    r"(?<![\w.$€£])(?<!\d,)(?>(?:\d{1,3}(?:[,_]\d{3})+(?!\d)|\d{1,12}(?!\d))(?:\.\d{1,3}(?!\d))?(?: ?[km](?![a-z0-9]))?)"
+    r"(?<![a-z0-9_.$€£])(?<!\d,)(?>(?:\d{1,3}(?:[,_]\d{3})+(?!\d)|\d{1,12}(?!\d))(?:\.\d{1,3}(?!\d))?(?: ?[km](?![a-z0-9]))?)"
     r"(?!,\d{3}(?!\d))(?!\.\d)(?!(?!tokens?)[a-z_])(?! ?(?:bytes?|[kmg]i?b|chars?|characters?|pixels?|px|seconds?|secs?|s|ms|%)(?![a-z0-9]))"
 )
 _GAP: Final = r"(?:(?!\. |',|'\}).){0,80}?"
@@ -97,6 +97,7 @@ class NumberPattern:
 _THROTTLED: Final = frozenset({429})
 # With these an amount that is available is of money or of an account, not of a window.
 _OF_AN_ACCOUNT: Final = frozenset({402, 403, 429})
+_BUSY: Final = frozenset({502, 503, 504, 529})
 
 _MAX_OUT = (
     r"(?:max[_ ]?(?:imum )?(?:completion[_ ]|output[_ ]|new[_ ]|generated[_ ])?(?:[_ ])?tokens(?:_to_sample)?"
@@ -107,8 +108,9 @@ _PER_TIME = (
     r"(?:second|sec|minute|min|hour|day|week|month)\b"
     r"|per(?:model)?per(?:minute|day|hour)|tokensper|requestsper|per[_ -](?:minute|day)(?![a-z])"
     r"|\b\d*[km]?(?:[io]?tpm|[io]?tpd|rpm|rpd|rps|qps|qpm)\b|(?:quota|limit|exceeded)[^.]{0,30}? today\b|daily (?:limit|quota|tokens?)|每分钟|每天|每日|今日|当日"
+    r"|\b(?:pro|par|por|al|je) (?:minut[eo]?|stunde|heure|hora|ora|tag|jour|d[ií]a|giorno)\b|в (?:минуту|час|день|сутки)|毎分|毎日|分あたり|1分間|분당|시간당|일일"
 )
-_WINDOW = r"(?:context[ _-]?(?:window|length|size|limit)|context|n_ctx|max_model_len|window size|sequence length)"
+_WINDOW = r"(?:context[ _-]?(?:window|length|size|limit)|model window|context|n_ctx|max_model_len|window size|sequence length)"
 _LONG_WORDS = (
     r"(?:exceed\w*|(?:is |are |be )?(?:longer|greater|larger|more|bigger|higher) than|is over|is above|surpass\w*|>=?)"
 )
@@ -126,6 +128,19 @@ _REPLY = r"(?:output|completion|response|generation|generating|generated|reply|a
 # A prompt with a size, and what a model takes of it. The limits are those of windows: four digits or more.
 _SIZED = r"\b(?:prompt|context|conversation|input tokens?|tokens in (?:the )?(?:prompt|input|messages)|(?:your|the) (?:messages|request))\b(?!_)"
 _CAPACITY = r"\b(?:accepts?|supports?|takes|allows?|allowed|holds|handles?|fits|only|up to|at most|window|limit|maximum|max|context)\b(?!_)"
+# What is sent, what is written and a limit, as gateways name them in other languages. Their grammar differs; that the size
+# is behind what is sent, and the smaller limit behind the size, does not.
+_SENT = (
+    r"(?:\b(?:prompt|eingabe|anfrage|nachricht|kontext|contexte?|contexto|contesto|entr[ée]e|entrada|invite|requête|solicitud|pedido|richiesta|запрос|контекст)"
+    r"|入力|プロンプト|コンテキスト|输入|上下文|입력|프롬프트|컨텍스트)"
+)
+_WRITTEN = (
+    r"(?:max_|output|completion|ausgabe|antwort|sortie|réponse|salida|respuesta|saída|resposta|risposta|uscita|вывод|ответ"
+    r"|出力|応答|生成|输出|回复|출력|응답|생성)"
+)
+_LIMITED = r"(?:ma[xk]sim|ma[xk]im|máxim|höchst|zulässig|grenze|überschr|erlaub|l[ií]mit|dépass|excè|exced|supera|autoris|permit|предел|превыш|максим|上限|最大|超|최대|초과|한도)"
+_TOKENS = r"(?:tokens?\b|токен|トークン|토큰|jetons?\b|令牌)"
+_SENT_ALONE = rf"(?:(?!{_WRITTEN})[^\d;]){{0,60}}?"
 _MORE = r"(?: (?:more|further|output|completion|new|generated|response))*"
 _NO_OUTPUT = r"(?: (?!output|completion|generat|new|response|image|rate|batch)[\w'-]+)"
 
@@ -163,7 +178,7 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("media_over_count", "payload_too_large", rf"(?<![\w.,])\d{{1,5}} {_MEDIA}(?:(?!token|\. ).){{0,60}}?(?:exceed\w*|(?:more|greater) than|>|max\w*|limit\w*|at most|only|up to)(?:(?!token|\. ).){{0,40}}?\d"),
     ErrorPattern("most_media", "payload_too_large", rf"(?:at most|max(?:imum)?(?: of)?|up to|(?:no )?more than|limit(?:ed)? (?:of|to|is)|only|exceed\w*|supports?|allows?|accepts?){_NOT_TOKENS}{{0,2}}? (?<![\w.,])\d{{1,5}}{_NOT_TOKENS}{{0,2}}? {_MEDIA}(?![a-z])"),
     ErrorPattern("number_of_media", "payload_too_large", rf"(?:max\w*|limit\w*|exceed\w*)(?:(?!token|\. ).){{0,40}}?(?:number|count|amount) of{_NOT_TOKENS}{{0,2}}? {_MEDIA}|(?:number|count|amount) of{_NOT_TOKENS}{{0,2}}? {_MEDIA}(?:(?!token|\. ).){{0,40}}?(?:exceed|max|limit|too)|\b{_MEDIA}[ _](?:count|number|limit)\b(?:(?!token|\. ).){{0,40}}?(?:exceed|max|reach|>|too)|(?:exceed\w*|max\w*)(?:(?!token|\. ).){{0,40}}?\b{_MEDIA}[ _](?:count|number|limit)\b|\bmax_(?:images|pages|documents|files)\b"),
-    ErrorPattern("chinese_media", "payload_too_large", r"(?:图片|图像|文档|文件|页)(?:数量?|个数|张数)?[^\d,.;]{0,8}?(?:过多|太多|超过|超出|上限|最多)|(?:最多|超过)[^,.;]{0,12}?\d+ ?(?:张|个|幅|份|页)(?:图片|图像|文档)?"),
+    ErrorPattern("media_in_any_language", "payload_too_large", rf"(?:图片|图像|文档|文件|页)(?:数量?|个数|张数)?[^\d,.;]{{0,8}}?(?:过多|太多|超过|超出|上限|最多)|(?:最多|超过)[^,.;]{{0,12}}?\d+ ?(?:张|个|幅|份|页)(?:图片|图像|文档)?|{_LIMITED}\w*\D{{0,12}}?(?<![\w.,])\d{{1,5}} ?(?:bilder|imágenes|imagens|immagini|枚|изображен|이미지)"),
     # -- The limit of a part that is not the language model ---------------------------------------------------------------
     ErrorPattern("media_encoder", "bad_request", rf"\b(?:image|picture|video|audio|multi-?modal)s?\b{_GAP_TO_PART}{_TOO_MUCH}{_GAP_TO_PART}\bencoder\b|\b(?:image|vision|video|audio|multi-?modal)[ -](?:encoder|tower|processor){_GAP_TO_PART}{_TOO_MUCH}|{_TOO_MUCH}{_GAP_TO_PART}\b(?:image|vision|video|audio|multi-?modal)[ -](?:encoder|tower|processor)", not_status=_THROTTLED),
     ErrorPattern("other_part", "bad_request", rf"{_OTHER_PART}{_GAP_TO_PART}{_TOO_MUCH}|{_TOO_MUCH}{_GAP_TO_PART}{_OTHER_PART}", not_status=_THROTTLED),
@@ -194,7 +209,7 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("inputs_plus_new_tokens", "context", r"tokens'? ?\+ ?'?max_new_tokens'?…(?:<=|at most|less than)… ?<limit>……given:? <input>…and <output>"),
     ErrorPattern("input_plus_max_tokens", "context", rf"(?:input|prompt)[\w ]{{0,24}}?\(?<input>\)?‥(?:\+|plus|and) ‥{_MAX_OUT}'?‥\(?<output>\)?‥{_LONG_WORDS}…\(?<limit>"),
     ErrorPattern("output_alone_over_window", "context", rf"{_MAX_OUT}'?…<output>…(?:exceeds?|greater than|larger than)…{_WINDOW}…<limit>"),
-    ErrorPattern("keeps_more_than_window", "context", r"n_keep ?\(<input>\) ?>=? ?n_ctx ?\(<limit>\)"),
+    ErrorPattern("keeps_more_than_window", "context", r"\bn_\w+ ?[=(:]? ?<input>\)? ?>=? ?n_ctx ?[=(:]? ?<limit>"),
     ErrorPattern("cannot_truncate", "context", r"cannot truncate to <limit>, required <input>"),
     # The old wording of llama-cpp-python, which adds max_tokens to the prompt before it compares.
     ErrorPattern("requested_tokens_unstated", "output_cap_too_large", r"requested tokens exceed context window of <limit>"),
@@ -220,7 +235,7 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("output_over_cap_sign", "output_cap_too_large", rf"{_MAX_OUT}'?:? ?\(?<output>\)? ?>=? ?<cap>"),
     ErrorPattern("output_range_open", "output_cap_too_large", rf"{_MAX_OUT}'? value of <output>…range…<n>…to <under> \(exclusive\)"),
     ErrorPattern("output_range", "output_cap_too_large", rf"(?:{_MAX_OUT}'?…range…|range of '?{_MAX_OUT}'?…|{_MAX_OUT}'?…(?:should|must) be (?:in|within|between)…)[\[(]?<n>(?: ?\(inclusive\))? ?(?:,|-|~|to|and|至|到) ?<cap>"),
-    ErrorPattern("output_at_most", "output_cap_too_large", rf"{_MAX_OUT}'?…(?:<=|less than or equal to|less or equal to|at most|no more than|not exceed|cannot exceed|not be (?:greater|larger|more|higher) than|up to|不能大于|不能超过|不得超过|小于等于|最大值?为?) ?<cap>"),
+    ErrorPattern("output_at_most", "output_cap_too_large", rf"{_MAX_OUT}'?…(?:<=|less than or equal to|less or equal to|at most|no more than|not exceed|cannot exceed|not be (?:greater|larger|more|higher) than|up to|(?:is )?limited to|不能大于|不能超过|不得超过|小于等于|最大值?为?) ?<cap>"),
     ErrorPattern("output_above_maximum", "output_cap_too_large", rf"{_MAX_OUT}'?…(?:exceeds?|above|greater than|larger than|higher than|over|超过|超出)…(?:maximum|limit|max|allowed|supported|cap|最大|上限)\D{{0,40}}?<cap>"),
     ErrorPattern("output_over_output_limit", "output_cap_too_large", r"output \(?<output>\)?…(?:above|exceeds?|over|(?:greater|larger|more) than)…output (?:token )?limit(?: of| is)? <cap>"),
     ErrorPattern("output_below", "output_cap_too_large", rf"{_MAX_OUT}'?…(?:less than|lower than|smaller than|<|小于) ?<under>"),
@@ -228,7 +243,7 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("most_output_is", "output_cap_too_large", r"max(?:imum)?(?: allowed)?(?: number of)? (?:output|completion) tokens?\D{0,30}<cap>"),
     # -- Throttled, unpaid or overloaded, in words --------------------------------------------------------------------------
     ErrorPattern("usage_limit", "rate_limit", r"usage[ _]limit"),
-    ErrorPattern("insufficient_quota", "quota", r"insufficient[_ ](?:quota|balance|credits?|funds)|credit balance|out of credits|billing[_ ](?:hard|not)|余额不足|欠费|arrearage|payment required|spend(?:ing)? limit|monthly limit|exceeded[_ ](?:your )?current[_ ]quota|quota (?:has been )?(?:exceeded|exhausted)|exceeded your (?:monthly |account )?quota"),
+    ErrorPattern("insufficient_quota", "quota", r"insufficient[_ ](?:quota|balance|credits?|funds)|budget[_ ]?(?:has been )?exceeded|exceeded ?budget|over budget|credit balance|out of credits|billing[_ ](?:hard|not)|余额不足|欠费|arrearage|payment required|spend(?:ing)? limit|monthly limit|exceeded[_ ](?:your )?current[_ ]quota|quota (?:has been )?(?:exceeded|exhausted)|exceeded your (?:monthly |account )?quota"),
     ErrorPattern("rate_limit", "rate_limit", r"rate[ _-]?limit|ratelimit|throttl|too[ _]many[ _]requests|quota|concurrency|速率|限流|频率|频繁|并发|访问量过大"),
     ErrorPattern("overloaded", "overloaded", r"overloaded|server (?:is )?busy|at capacity|temporarily unavailable|service[ _]unavailable|currently unavailable|engine is busy|负载|系统繁忙|服务繁忙"),
     # -- The window, in words ---------------------------------------------------------------------------------------------------
@@ -249,6 +264,8 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("size_over_capacity", "context", rf"{_SIZED}[^.;\d]{{0,40}}?<input>(?: ?(?:tokens?|tok))?\b[^\d]{{0,60}}?{_CAPACITY}[^\d.]{{0,24}}?<limit>", least_limit=1_000, not_status=_OF_AN_ACCOUNT),
     ErrorPattern("capacity_under_size", "context", rf"{_CAPACITY}[^\d.]{{0,24}}?<limit>(?: ?(?:tokens?|tok))?\b[^\d]{{0,60}}?{_SIZED}[^.;\d]{{0,40}}?<input>", least_limit=1_000, not_status=_OF_AN_ACCOUNT),
     ErrorPattern("needed_and_available", "context", rf"(?:{_WINDOW}|tokens?)[^\d]{{0,40}}?(?:need\w*|required?|requested)[ :=]{{1,3}}<input>[^\d]{{0,20}}?(?:have|available|limit)[ :=]{{1,3}}<limit>", least_limit=1_000, not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("fields_of_size_and_limit", "context", r"\b(?:prompt|input)_?tokens?'? ?[=:] ?<input>\W{0,6}limit'? ?[=:] ?<limit>", least_limit=1_000, not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("size_over_limit_in_any_language", "context", rf"{_SENT}(?=[^;]{{0,160}}?{_LIMITED})(?=[^;]{{0,120}}?(?:[\dkm] ?{_TOKENS}|{_TOKENS}[^\d.;]{{0,6}}\d)){_SENT_ALONE}<input>{_SENT_ALONE}<limit>(?!{_SENT_ALONE}{_WRITTEN})", least_limit=1_000, not_status=_OF_AN_ACCOUNT | _BUSY),
     ErrorPattern("named_error_with_sign", "context", r"context ?(?:length|window|size)\w*:? <input> ?> ?<limit>", least_limit=1_000, not_status=_OF_AN_ACCOUNT),
     # -- Bytes ------------------------------------------------------------------------------------------------------------------------
     ErrorPattern("text_over_bytes", "payload_too_large", r"string too long……maximum length \d{6,}"),
@@ -262,7 +279,7 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
 
 # The rows about pictures and documents: their number and their shape.
 MEDIA_ROWS: Final = frozenset(
-    {"too_many_media", "media_over_count", "most_media", "number_of_media", "chinese_media", "image_shape", "media_encoder"}
+    {"too_many_media", "media_over_count", "most_media", "number_of_media", "media_in_any_language", "image_shape", "media_encoder"}
 )
 
 # Numbers that stand apart from the verdict's sentence. Read only for an overflow or an output cap, and only for a
@@ -290,6 +307,7 @@ NUMBER_PATTERNS: Final[tuple[NumberPattern, ...]] = (
     NumberPattern(r"context length by <over> tokens"),
     NumberPattern(r"(?:limit|\bmax(?:imum)?|window|supports|accepts|allows|context (?:length|size)|tokens allowed)'?(?: (?:for|of) (?:this|the) model)?(?: is| of|:| =)?(?: only| up to)? <limit>(?! (?:output|completion|new))"),
     NumberPattern(r"context (?:length|size|window) ?\(<limit> tokens\)"),
+    NumberPattern(r"(?:in|into|within|of)(?: the| a| its| your)? <limit>(?: tokens?)?[ -]context"),
     NumberPattern(r"(?:less than|fewer than|up to|at most|no more than) <limit>(?: tokens)?(?! (?:output|completion|new|input))"),
 )
 # The same for an output cap, where every number is about output.

@@ -95,8 +95,7 @@ def _told(refused: ProviderRefused, remedies: Mapping[ErrorKind, str]) -> Refusa
         return _page(refused, address or who, who, remedies)
     if refused.fault.kind == "network":
         return _network(refused, address, who, remedies["network"])
-    kind = refused.fault.kind.replace("_", " ")
-    text = f"{who} refused ({kind}): {_message(refused.body).rstrip('.')}."
+    text = f"{who} refused ({_kind(refused)}): {error_message(refused.body).rstrip('.')}."
     if refused.fault.kind == "auth":
         return RefusalText(text, _key_remedy(refused.endpoint))
     return RefusalText(text, remedies.get(refused.fault.kind, remedies["other"]))
@@ -126,7 +125,7 @@ def _network(refused: ProviderRefused, address: str, who: str, remedy: str) -> R
             return RefusalText(f"nobody answers at {address}.", "Check the connection, and model.base_url.")
         text = f"no server is running at {address}."
         return RefusalText(text, "Start it, or set model.base_url to where it runs.")
-    text = f"the connection to {who} failed: {_message(refused.body).rstrip('.')}."
+    text = f"the connection to {who} failed: {error_message(refused.body).rstrip('.')}."
     return RefusalText(text, remedy)
 
 
@@ -136,7 +135,7 @@ def _page(refused: ProviderRefused, where: str, who: str, remedies: Mapping[Erro
     kind = refused.fault.kind
     if kind in _GATEWAY_KINDS:
         return RefusalText(
-            f"{who} refused ({kind.replace('_', ' ')}): a web page{f', {title}' if title else ''}.", remedies[kind]
+            f"{who} refused ({_kind(refused)}): a web page{f', {title}' if title else ''}.", remedies[kind]
         )
     return RefusalText(
         f"{where} answered with a web page{f' ({title})' if title else ''}, which no model does.",
@@ -144,7 +143,12 @@ def _page(refused: ProviderRefused, where: str, who: str, remedies: Mapping[Erro
     )
 
 
-def _message(body: str) -> str:
+def _kind(refused: ProviderRefused) -> str:
+    status = f"{refused.status}, " if refused.status and refused.status >= 400 else ""
+    return status + refused.fault.kind.replace("_", " ")
+
+
+def error_message(body: str) -> str:
     """The message inside an error's JSON on one line; the body itself where it has none."""
     text = " ".join(_TAG.sub(" ", body).split()) if body.lstrip()[:1] == "<" else " ".join(_in_json(body).split())
     return f"{text[:_SHOWN_CHARS]}…" if len(text) > _SHOWN_CHARS else text

@@ -280,7 +280,7 @@ class HttpProvider(Provider):
         shown = self._key.redact(body)[:_SHOWN_BODY_CHARS]
         fault = classify_error(status, body, self.name, headers=headers)
         shown = shown or f"status {status} and no word"
-        return ProviderRefused(self.name, fault, shown, partial, self.endpoint_called)
+        return ProviderRefused(self.name, fault, shown, partial, self.endpoint_called, status)
 
     def _network_refusal(self, problem: str, partial: Message | None) -> ProviderRefused:
         fault = ErrorClass("network", matched="connection")

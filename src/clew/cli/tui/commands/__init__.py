@@ -5,6 +5,7 @@ The code of a command is imported when it runs, so that a chat starts quickly.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -284,6 +285,8 @@ def _either(names: Iterable[str]) -> str:
 
 ARGUMENTS_PLACE = "$ARGUMENTS"
 MAX_CUSTOM_CHARS = 100_000
+_FRONT_MATTER = re.compile(r"\A---\n.*?^---\s*$", re.DOTALL | re.MULTILINE)
+"""Of files for other agents: settings that are no part of the question."""
 
 
 def custom_commands(app: AgentApp) -> dict[str, Path]:
@@ -295,10 +298,12 @@ def custom_commands(app: AgentApp) -> dict[str, Path]:
 def custom_question(file: Path, words: str) -> str:
     """What `/NAME words` asks: the text of the file with the words in place of `$ARGUMENTS`, or behind it.
 
+    Front matter between lines of `---` is left out.
+
     Raises InvalidArgument where the file cannot be read.
     """
     try:
-        text = file.read_text(encoding="utf-8")[:MAX_CUSTOM_CHARS].strip()
+        text = _FRONT_MATTER.sub("", file.read_text(encoding="utf-8")[:MAX_CUSTOM_CHARS]).strip()
     except (OSError, UnicodeDecodeError) as problem:
         raise InvalidArgument(f"{file} cannot be read: {problem}") from problem
     if ARGUMENTS_PLACE in text:

@@ -86,7 +86,7 @@ async def last_question(state: ChatState) -> LastQuestion:
 def _is_undoable(state: ChatState, call: ToolCall) -> bool:
     """Whether a call changed nothing, or only files, of which a checkpoint has what they were."""
     tool = state.app.agent.toolbox.find(name_of_call(call))
-    return tool is not None and (tool.is_read_only or tool.edit_preview({}) is not None)
+    return tool is not None and (tool.is_read_only or tool.try_edit({}) is not None)
 
 
 async def _restore_files(state: ChatState, question: LastQuestion) -> list[str]:
