@@ -467,6 +467,8 @@ Mode: TypeAlias = Literal["observe", "spill", "compact"]
 MODES: tuple[Mode, ...] = ("observe", "spill", "compact")
 HandoffWriter: TypeAlias = Literal["model", "built-in"]
 HANDOFF_WRITERS: tuple[HandoffWriter, ...] = ("model", "built-in")
+FoldDelay: TypeAlias = Literal["payback", "handoff"]
+"""Why a fold that is due waits until `MUST_FOLD`: it would not pay back, or its model is still writing the handoff."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,6 +492,7 @@ class ExchangeRecord:
     """Overflows that the client has not seen."""
     usage: CanonicalUsage | None = None
     cost_micros: int | None = None
+    fold_waits_for: FoldDelay | None = None
 
 
 @dataclass(slots=True)
@@ -515,6 +518,7 @@ class GatewayExchange:
     recovery: Recovery | None = None
     is_folded: bool = False
     is_fallback: bool = False
+    fold_waits_for: FoldDelay | None = None
     drops_thinking: bool = False
     """Whether thoughts from before the newest fold are left out."""
     drops_all_thinking: bool = False
@@ -558,4 +562,5 @@ class GatewayExchange:
             len(self.recovery.tried) if self.recovery else 0,
             self.usage,
             self.cost_micros,
+            self.fold_waits_for,
         )

@@ -261,7 +261,6 @@ _LEAST_MARGIN = 256
 """Tokens that our count of a prompt may be too low by."""
 _LEAST_OUTPUT = 1_024
 """Where less room is left, the client's own figure is sent: the upstream's refusal makes the conversation smaller."""
-_WAITS = "a conversation of %d tokens in a window of %d is not folded before %.0f%% of it: %s"
 
 
 class RequestFitting:
@@ -435,7 +434,7 @@ class RequestFitting:
         if is_due and not must:
             target = conversation.target
             if not pays_back(tokens, conversation.turns, request.model, target.served_by):
-                _log.info(_WAITS, tokens, window, 100 * MUST_FOLD, "at the prices of its model a fold does not pay yet")
+                exchange.fold_waits_for = "payback"
                 return
         if not is_by_model:
             if conversation.preparer.task is not None and conversation.preparer.asks_model:
@@ -450,7 +449,7 @@ class RequestFitting:
             if must and not is_used:
                 await conversation.compact_at_once(tokens)
             elif not is_used:
-                _log.info(_WAITS, tokens, window, 100 * MUST_FOLD, "its model is still writing the handoff")
+                exchange.fold_waits_for = "handoff"
 
     async def _fold_early(
         self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation, tokens: int

@@ -153,6 +153,7 @@ def exchange_figures(record: ExchangeRecord) -> dict[str, Any]:
         "folded": record.is_folded,
         "fallback": record.is_fallback,
         "recovered": record.recovered,
+        "fold_waits_for": record.fold_waits_for,
         "input_tokens": usage.prompt_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,
         "cache_read_tokens": usage.cache_read_tokens if usage else None,
@@ -170,6 +171,8 @@ def _exchange_words(figures: dict[str, Any]) -> str:
         words.append(f"{figures['input_tokens']:,} in ({figures['cache_read_tokens']:,} cached)")
         words.append(f"{figures['output_tokens']:,} out")
     words += [name for name in ("folded", "fallback", "recovered") if figures[name]]
+    if "fold_waits_for" in figures:
+        words.append(f"fold waits for {figures['fold_waits_for']}")
     return ", ".join(words)
 
 
