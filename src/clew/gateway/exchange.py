@@ -315,7 +315,10 @@ class RequestFitting:
             ready = await self._handoffs.ready(conversation)
             if ready is None or not await conversation.use_prepared(ready, conversation.size.tokens):
                 await conversation.compact_now()
-            return HistoryHandle(conversation.session, conversation.view.next_seq)
+            if (own := await opened.view.own(conversation)) is not conversation:
+                self._use(exchange, own)
+                await own.compact_now()
+            return HistoryHandle(own.session, own.view.next_seq)
 
     async def count(
         self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
@@ -351,7 +354,10 @@ class RequestFitting:
                 self._output_limits.clear()
             self._output_limits[exchange.caller.owner, request.model] = (fault.limit, fault.output_cap)
         async with opened.lock:
-            return await self._shown(exchange, request, opened, conversation)
+            if (own := await opened.view.own(conversation)) is not conversation:
+                self._use(exchange, own)
+                recovery.conversation = own
+            return await self._shown(exchange, request, opened, own)
 
     # -- one request ---------------------------------------------------------------------------------------------------
 
@@ -365,9 +371,9 @@ class RequestFitting:
             opened = matched.opened
             exchange.hold(opened)
             target = self._target_of(exchange, request, headers)
-            exchange.conversation = conversation = await opened.take(request, matched, target)
+            conversation = await opened.take(request, matched, target)
             exchange.may_recall = self._recall.may_offer(exchange, request, headers)
-            conversation.engine.recall_hint = RECALL_HINT if exchange.may_recall else ""
+            self._use(exchange, conversation)
             self._watch_writing(exchange, conversation.writing)
             exchange.taken = opened.view.taken
             if exchange.mode == "observe":
@@ -376,9 +382,16 @@ class RequestFitting:
                 await bound_newest(conversation)
             else:
                 await self._fold_if_due(exchange, request, conversation)
+                if (own := await opened.view.own(conversation)) is not conversation:
+                    self._use(exchange, conversation := own)
+                    await self._fold_if_due(exchange, request, conversation)
                 self._lower_output(exchange, conversation)
             shown = await self._shown(exchange, request, opened, conversation)
             return list(request.items) if shown is None and is_expanded else shown
+
+    def _use(self, exchange: GatewayExchange, conversation: Conversation) -> None:
+        exchange.conversation = conversation
+        conversation.engine.recall_hint = RECALL_HINT if exchange.may_recall else ""
 
     def _target_of(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ModelTarget:
         """The model of a request, with the window that its headers ask for."""
@@ -704,7 +717,7 @@ class Exchanges:
             words = text.decode("utf-8", "replace")
             fault = classify_error(status, words, exchange.host, headers=answer_headers, request=exchange.raw)
             if not is_overflow(fault) and self._recall.refuse(exchange, status, words):
-                items = await self._fitting.show_again(exchange)
+                items = await or_fall_back(exchange, self._fitting.show_again(exchange))
                 continue
             try:
                 items = await self._fitting.make_smaller(exchange, fault, words if status == 400 else "", response)
