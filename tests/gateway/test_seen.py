@@ -8,10 +8,12 @@ import json
 import logging
 import os
 import re
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import aiohttp
@@ -33,6 +35,7 @@ from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, Upst
 from clew.usage import CanonicalUsage
 from tests.gateway.raw_http import PROVIDER_KEY, answering, ask_raw, make_caller
 
+ROOT = Path(__file__).parents[2]
 KEY = ("x-api-key", PROVIDER_KEY)
 USAGE = CanonicalUsage(input_tokens=100, output_tokens=7, cache_read_tokens=50, cache_write_tokens=20)
 RECORD = ExchangeRecord("messages", "answer", "Claude Code", "compact", "claude-x", 200, 1.5, 1_000, "s1", usage=USAGE)
@@ -162,6 +165,28 @@ async def test_a_store_that_fails_makes_it_not_ready(tmp_path: Path) -> None:
         await flow.store.close()
         ready = await ask_raw(flow, "/readyz", method="GET")
         assert ready.status == 503 and ready.json["store"] == "fails" and ready.json["upstream"] == "ok"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs limits of processes")
+async def test_a_full_disk_makes_it_not_ready(tmp_path: Path) -> None:
+    script = """
+        import asyncio, resource, signal, sys
+        from pathlib import Path
+        from clew.testing.gateway import gateway_with
+        from tests.gateway.raw_http import answering, ask_raw
+
+        async def main():
+            async with gateway_with(answering(), Path(sys.argv[1])) as flow:
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+                print((await ask_raw(flow, "/readyz", method="GET")).body.decode())
+                resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+        asyncio.run(main())
+    """
+    command = [sys.executable, "-c", dedent(script), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)  # noqa: ASYNC221
+    assert json.loads(done.stdout) == {"status": "unavailable", "store": "fails", "upstream": "ok"}
 
 
 # -- the log -----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from clew.facts import title_of
 from clew.gateway.admission import where_it_failed
 from clew.gateway.bodies import hashes_of, read_json, write_json
 from clew.gateway.callers import Caller
-from clew.gateway.clients import ClientProgram
+from clew.gateway.clients import ClientProgram, OwnCompaction
 from clew.gateway.merged_replies import RecallTurn
 from clew.gateway.wires import WirePath, WireRequest
 from clew.messages import DialectName, History
@@ -493,6 +493,8 @@ class ExchangeRecord:
     usage: CanonicalUsage | None = None
     cost_micros: int | None = None
     fold_waits_for: FoldDelay | None = None
+    own_compaction: OwnCompaction | None = None
+    """What the client says of compacting by itself."""
 
 
 @dataclass(slots=True)
@@ -519,6 +521,7 @@ class GatewayExchange:
     is_folded: bool = False
     is_fallback: bool = False
     fold_waits_for: FoldDelay | None = None
+    own_compaction: OwnCompaction | None = None
     drops_thinking: bool = False
     """Whether thoughts from before the newest fold are left out."""
     drops_all_thinking: bool = False
@@ -563,4 +566,5 @@ class GatewayExchange:
             self.usage,
             self.cost_micros,
             self.fold_waits_for,
+            self.own_compaction,
         )

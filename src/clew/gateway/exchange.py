@@ -27,9 +27,10 @@ from clew.gateway.clients import (
     MAX_NAME_CHARS,
     MODE_HEADER,
     SESSION_HEADER,
+    client_by_prompt,
     client_of,
-    is_compaction_request,
     lineage_of,
+    own_compaction,
     session_named,
     told_prompt_tokens,
 )
@@ -509,7 +510,7 @@ class RequestFitting:
     def _key(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ConversationKey:
         joined = headers.get(SESSION_HEADER, "").strip()[:MAX_NAME_CHARS]
         named = joined or session_named(exchange.client, headers, request.body)
-        has_tools = request.has_tools or is_compaction_request(headers) or asks_for_handle(request)
+        has_tools = request.has_tools or exchange.own_compaction == "asked" or asks_for_handle(request)
         lineage = lineage_of(request, named, has_tools=has_tools, is_joined=bool(joined))
         return ConversationKey(exchange.caller.owner, lineage.name, lineage.tree)
 
@@ -585,6 +586,7 @@ class Exchanges:
         headers = {name.lower(): value for name, value in http.headers.items()}
         mode, writer = self._mode_of(headers, caller), self.handoffs.writer_for(headers, caller)
         exchange = GatewayExchange(http, path, caller, raw, client_of(headers), mode, writer)
+        exchange.own_compaction = own_compaction(headers)
         try:
             if path.action == "count":
                 self._read(exchange)
@@ -625,6 +627,8 @@ class Exchanges:
             body = RequestBody(exchange.raw)
             exchange.model = (exchange.path.model or body.text("model"))[:MAX_MODEL_CHARS]
             exchange.request = exchange.path.wire.read(body, exchange.path)
+            if exchange.request is not None and not exchange.client.name:
+                exchange.client = client_by_prompt(exchange.request.prompt)
         except NestedTooDeep:
             exchange.status = 400
             raise Refusal(400, "the values of the request are nested too deep") from None

@@ -154,6 +154,7 @@ def exchange_figures(record: ExchangeRecord) -> dict[str, Any]:
         "fallback": record.is_fallback,
         "recovered": record.recovered,
         "fold_waits_for": record.fold_waits_for,
+        "own_compaction": record.own_compaction,
         "input_tokens": usage.prompt_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,
         "cache_read_tokens": usage.cache_read_tokens if usage else None,
@@ -173,6 +174,8 @@ def _exchange_words(figures: dict[str, Any]) -> str:
     words += [name for name in ("folded", "fallback", "recovered") if figures[name]]
     if "fold_waits_for" in figures:
         words.append(f"fold waits for {figures['fold_waits_for']}")
+    if "own_compaction" in figures:
+        words.append(f"own compaction {figures['own_compaction']}")
     return ", ".join(words)
 
 
