@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ async def test_half_an_emoji_is_recorded_and_folded(tmp_path: Path) -> None:
         for turn in range(40):
             items.append({"role": "user", "content": f"{turn}: \ud83d " + "cut inside an emoji " * 30})
             raw = json.dumps({"model": GATEWAY_MODEL, "messages": items})
-            async with http.post(f"{flow.base_url}/chat/completions", data=raw) as response:
+            async with http.post(f"{flow.base_url}/chat/completions", data=io.BytesIO(raw)) as response:
                 answer = await response.json()
                 assert response.status == 200, answer
             items.append(answer["choices"][0]["message"])
@@ -130,3 +131,16 @@ async def test_a_reply_without_end_is_not_kept_in_memory(tmp_path: Path) -> None
         assert usage is not None
         assert 0.9 * MAX_READ_BYTES < usage.output_tokens * CHARS_PER_TOKEN <= MAX_READ_BYTES
         assert len(await flow.store.messages((await flow.store.list_sessions())[0].id)) == 1
+
+
+async def test_a_request_with_more_messages_than_are_read_passes_and_is_counted_as_a_fallback(tmp_path: Path) -> None:
+    item = b'{"role":"user","content":""}'
+    raw = b'{"model":"mock-model","messages":[' + b",".join([item] * 50_001) + b"]}"
+    async with gateway_with(Upstream(UpstreamAnswer("ok")), tmp_path) as flow, aiohttp.ClientSession() as http:
+        async with http.post(f"{flow.base_url}/chat/completions", data=io.BytesIO(raw)) as response:
+            assert response.status == 200
+        await flow.wait_for_recordings()
+        assert flow.upstream.calls[-1].raw == raw
+        assert [(it.is_fallback, it.session) for it in flow.exchanges] == [(True, None)]
+        (total,) = await flow.store.usage()
+        assert total.calls == 1
