@@ -74,7 +74,7 @@ async def test_half_an_emoji_is_recorded_and_folded(tmp_path: Path) -> None:
         for turn in range(40):
             items.append({"role": "user", "content": f"{turn}: \ud83d " + "cut inside an emoji " * 30})
             raw = json.dumps({"model": GATEWAY_MODEL, "messages": items})
-            async with http.post(f"{flow.base_url}/chat/completions", data=io.BytesIO(raw)) as response:
+            async with http.post(f"{flow.base_url}/chat/completions", data=raw) as response:
                 answer = await response.json()
                 assert response.status == 200, answer
             items.append(answer["choices"][0]["message"])
