@@ -92,11 +92,16 @@ def try_inside(client: InsideClient, service: Service, keep: bool) -> bool:
 
 
 def try_client(client: RealClient, *, keep: bool) -> bool:
-    """Run one and print what became of it."""
+    """Run one, with the gateway and as if there were none, and print what became of it."""
     program, folder, started = install(client), new_folder(client), time.monotonic()
+    if client.node:
+        path = os.pathsep.join((str(node_folder(client.node)), str(program.parent), os.environ["PATH"]))
+        client = replace(client, environ={**client.environ, "PATH": path})
     result = asyncio.run(run_session(client, program, folder))
+    direct = asyncio.run(run_session(client, program, new_folder(client), is_direct=True))
     problems = result.problems(client)
-    tell_outcome(client, f"{figures(result)}, {time.monotonic() - started:.0f} s", problems)
+    cost = f"prompts ${result.cost:.3f} (direct ${direct.cost:.3f}, {direct.own_compactions} compactions of its own)"
+    tell_outcome(client, f"{figures(result)}, {cost}, {time.monotonic() - started:.0f} s", problems)
     if problems or keep:
         tell(f"     in {folder}\n--- out\n{result.out[-2000:]}\n--- err\n{result.err[-2000:]}")
     return not problems
@@ -169,7 +174,7 @@ def install(client: RealClient) -> Path:
     """The program, installed where it is not."""
     folder = _clients_folder() / client.package.rpartition("/")[2]
     if client.registry == "npm":
-        return install_package(client.package, client.program)
+        return install_package(client.package, client.program, client.node)
     program = folder / "bin" / client.program
     if not program.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
