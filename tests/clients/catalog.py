@@ -173,6 +173,8 @@ CLIENTS = (
         ("--mode", "yolo", "--trust-directory", "--plain", "run", PROMPT),
         {"OPENAI_API_KEY": "fake"},
         node="22",
+        # It shortens each output to some hundred tokens.
+        window=16_000,
     ),
     RealClient(
         "hermes",
