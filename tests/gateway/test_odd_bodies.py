@@ -144,3 +144,15 @@ async def test_a_request_with_more_messages_than_are_read_passes_and_is_counted_
         assert [(it.is_fallback, it.session) for it in flow.exchanges] == [(True, None)]
         (total,) = await flow.store.usage()
         assert total.calls == 1
+
+
+async def test_a_name_that_is_no_models_is_passed_on_and_nothing_is_kept_of_it(tmp_path: Path) -> None:
+    async with gateway_with(Upstream(answers=lambda _: UpstreamAnswer("ok")), tmp_path) as flow:
+        for letter in "ab":
+            body = {"model": letter * 50_000, "messages": [ASKED]}
+            async with aiohttp.ClientSession() as http, http.post(f"{flow.base_url}/chat/completions", json=body) as it:
+                assert it.status == 200
+        await flow.wait_for_recordings()
+        assert [call.body["model"] for call in flow.upstream.calls] == ["a" * 50_000, "b" * 50_000]
+        assert await flow.store.list_sessions() == [] and not flow.events
+        assert {len(record.model) for record in flow.exchanges} == {200}
