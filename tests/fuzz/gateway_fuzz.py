@@ -34,9 +34,11 @@ sys.path.insert(0, str(ROOT))
 
 from clew.engines.lossless.map_text import ids_in_map
 from clew.errors import InUse
+from clew.gateway import HandoffWriter
 from clew.messages import ToolCall, calls_of, text_of
 from clew.store import CallFilter, Store
 from clew.testing.gateway import GatewayFlow, gateway_with
+from clew.testing.scripted import handoff_text
 from clew.testing.upstream import HangUp, ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 from clew.testing.upstream_rules import UpstreamRules, listed_messages, prompt_tokens
 from clew.usage import CanonicalUsage
@@ -66,6 +68,7 @@ class World:
         self.engine = self.chance.choice(("compressor", "compressor", "lcm"))
         rules = UpstreamRules(window=WINDOW, pairs=True, binds_thinking=self.chance.random() < 0.3)
         self.gateways = self.chance.choice((1, 1, 2))
+        self.handoffs: HandoffWriter = self.chance.choice(("built-in", "built-in", "model"))
         self.adds_breakpoints = self.chance.random() < 0.2
         self.upstream = Upstream(answers=self.answer, rules=rules)
         self.is_failing = False
@@ -106,10 +109,14 @@ class World:
     def answer(self, received: ReceivedRequest) -> Step:
         if self.is_failing and self.chance.random() < 0.3:
             return self.chance.choice(FAULTS)
-        # A result may have been shortened to a line without its mark.
-        asked = QUESTION.findall(json.dumps(listed_messages(received.body)[-1]))
         self.numbers += 1
         number = self.numbers
+        self.output[number] = self.chance.randrange(1, 90)
+        usage = CanonicalUsage(output_tokens=self.output[number])
+        if received.asks_for_handoff:
+            return UpstreamAnswer(handoff_text(goal="Answer the questions."), usage=usage, number=number)
+        # A result may have been shortened to a line without its mark.
+        asked = QUESTION.findall(json.dumps(listed_messages(received.body)[-1]))
         text = f"reply to {asked[-1] if asked else 'nothing'}"
         calls: tuple[ToolCall, ...] = ()
         if self.chance.random() < 0.5:
@@ -117,8 +124,6 @@ class World:
             calls = (
                 {"id": f"call_{number}", "type": "function", "function": {"name": "shell", "arguments": arguments}},
             )
-        self.output[number] = self.chance.randrange(1, 90)
-        usage = CanonicalUsage(output_tokens=self.output[number])
         thought = self.chance.choice(("", f"thought {number}"))
         made = UpstreamAnswer(text, calls, thought, usage=usage, number=number)
         if self.is_failing and received.is_streamed and self.chance.random() < 0.1:
@@ -249,7 +254,7 @@ class World:
 
     async def wait_for_recordings(self) -> None:
         for flow in self.flows:
-            await flow.wait_for_recordings()
+            await flow.wait_for_handoffs()
 
     async def ask_other_model(self) -> None:
         """A model of a name that nobody knows, however long: the upstream is to say what is wrong with it."""
@@ -364,6 +369,7 @@ class World:
             environ={"CLEW_CONTEXT_ENGINE": self.engine, "CLEW_MODEL_NAME": MODEL},
             clock=lambda: time.monotonic() + self.slept,
             adds_breakpoints=self.adds_breakpoints,
+            handoffs=self.handoffs,
             upstreams=(self.upstream.origin,),
         )
 
