@@ -94,9 +94,7 @@ def try_inside(client: InsideClient, service: Service, keep: bool) -> bool:
 def try_client(client: RealClient, *, keep: bool) -> bool:
     """Run one, with the gateway and as if there were none, and print what became of it."""
     program, folder, started = install(client), new_folder(client), time.monotonic()
-    if client.node:
-        path = os.pathsep.join((str(node_folder(client.node)), str(program.parent), os.environ["PATH"]))
-        client = replace(client, environ={**client.environ, "PATH": path})
+    client = with_own_node(client, program)
     result = asyncio.run(run_session(client, program, folder))
     direct = asyncio.run(run_session(client, program, new_folder(client), is_direct=True))
     problems = result.problems(client)
@@ -110,7 +108,7 @@ def try_client(client: RealClient, *, keep: bool) -> bool:
 def try_gateway_recall(client: RealClient, *, keep: bool) -> bool:
     """Let the model of one ask for what was folded, alone and beside a command, and print what became of it."""
     program, folder, started = install(client), new_folder(client), time.monotonic()
-    worker = RecallingWorker(client.rounds, client.lines)
+    client, worker = with_own_node(client, program), RecallingWorker(client.rounds, client.lines)
     result = asyncio.run(run_session(client, program, folder, worker))
     told = (
         (not worker.alone, "a recall was not answered"),
@@ -168,6 +166,14 @@ def figures(result: SessionResult) -> str:
         f"{result.requests} requests, {result.handoffs} for handoffs, {result.folds} folds, {result.moved} moved, "
         f"{result.own_compactions} compactions of its own, at most {result.largest:,} tokens"
     )
+
+
+def with_own_node(client: RealClient, program: Path) -> RealClient:
+    """The client with the version of Node that it needs first in its path."""
+    if not client.node:
+        return client
+    path = os.pathsep.join((str(node_folder(client.node)), str(program.parent), os.environ["PATH"]))
+    return replace(client, environ={**client.environ, "PATH": path})
 
 
 def install(client: RealClient) -> Path:
