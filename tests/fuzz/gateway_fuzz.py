@@ -4,9 +4,10 @@
     python tests/fuzz/gateway_fuzz.py --seconds 600 --seed 7
 
 A world is one store with one upstream that refuses what a provider would, and one or two gateways. Its agents send
-their whole history on the wires of providers and clouds; they ask in parallel, ask again, hang up, edit, respell replies and ask for handles. Meanwhile compactions are undone,
-conversations deleted, the upstream fails, and the gateway is restarted. What must hold is in `World.check_sent` and
-`World.check_stored`. A world is drawn from its seed alone.
+their whole history on the wires of providers and clouds; they ask in parallel, ask again, hang up, edit, respell
+replies and ask for handles. Meanwhile compactions are undone, conversations deleted, the upstream fails, and the
+gateways are restarted. What must hold is in `World.check_sent` and `World.check_stored`. A world is drawn from its seed
+alone.
 """
 
 from __future__ import annotations
