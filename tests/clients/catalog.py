@@ -19,6 +19,8 @@ class RealClient:
     """How it is asked once; `PROMPT` stands in it."""
     environ: Mapping[str, str] = field(default_factory=dict)
     registry: str = "npm"
+    node: str = ""
+    """The version of Node that it needs, from npm; empty for the one that is here."""
     model: str = "mock-model"
     window: int = 40_000
     """Of the model behind the gateway: enough for the client's own prompt and tools, and some rounds."""
@@ -121,11 +123,19 @@ CLIENTS = (
     ),
     RealClient(
         "pi",
+        "@earendil-works/pi-coding-agent@0.87.1",
+        "pi",
+        ("-p", PROMPT, "--provider", "clew", "--model", "mock-model"),
+        {"OPENAI_API_KEY": "fake", "PI_OFFLINE": "1"},
+        node="22",
+        own_config=(".pi/agent/models.json", '{"providers": {"mine": {"baseUrl": "http://127.0.0.1:9/v1"}}}'),
+    ),
+    RealClient(
+        "pi-0.73",
         "@mariozechner/pi-coding-agent",
         "pi",
         ("-p", PROMPT, "--provider", "clew", "--model", "mock-model"),
         {"OPENAI_API_KEY": "fake", "PI_OFFLINE": "1"},
-        own_config=(".pi/agent/models.json", '{"providers": {"mine": {"baseUrl": "http://127.0.0.1:9/v1"}}}'),
     ),
     RealClient(
         "qwen",
@@ -154,6 +164,28 @@ CLIENTS = (
             ".cline/data/settings/providers.json",
             '{"version": 1, "lastUsedProvider": "cline", "modes": {}, "providers": {}}',
         ),
+    ),
+    RealClient("continue", "@continuedev/cli", "cn", ("-p", PROMPT, "--auto"), {"OPENAI_API_KEY": "fake"}),
+    RealClient(
+        "nanocoder",
+        "@nanocollective/nanocoder",
+        "nanocoder",
+        ("--mode", "yolo", "--trust-directory", "--plain", "run", PROMPT),
+        {"OPENAI_API_KEY": "fake"},
+        node="22",
+        # It shortens each output to some hundred tokens.
+        window=16_000,
+    ),
+    RealClient(
+        "hermes",
+        "hermes-agent",
+        "hermes",
+        ("chat", "-q", PROMPT, "--yolo"),
+        {"OPENAI_API_KEY": "fake"},
+        registry="pypi",
+        # It refuses windows below 64,000.
+        window=64_000,
+        own_config=(".hermes/config.yaml", "compression: {enabled: false}\n"),
     ),
     RealClient(
         "llm",

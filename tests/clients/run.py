@@ -105,11 +105,14 @@ def try_inside(client: InsideClient, service: Service, keep: bool, times: dict[s
 
 
 def try_client(client: RealClient, *, keep: bool) -> bool:
-    """Run one and print what became of it."""
+    """Run one, with the gateway and as if there were none, and print what became of it."""
     program, folder, started = install(client), new_folder(client), time.monotonic()
+    client = with_own_node(client, program)
     result = asyncio.run(run_session(client, program, folder))
+    direct = asyncio.run(run_session(client, program, new_folder(client), is_direct=True))
     problems = result.problems(client)
-    tell_outcome(client, f"{figures(result)}, {time.monotonic() - started:.0f} s", problems)
+    cost = f"prompts ${result.cost:.3f} (direct ${direct.cost:.3f}, {direct.own_compactions} compactions of its own)"
+    tell_outcome(client, f"{figures(result)}, {cost}, {time.monotonic() - started:.0f} s", problems)
     if problems or keep:
         tell(f"     in {folder}\n--- out\n{result.out[-2000:]}\n--- err\n{result.err[-2000:]}")
     return not problems
@@ -118,7 +121,7 @@ def try_client(client: RealClient, *, keep: bool) -> bool:
 def try_gateway_recall(client: RealClient, *, keep: bool) -> bool:
     """Let the model of one ask for what was folded, alone and beside a command, and print what became of it."""
     program, folder, started = install(client), new_folder(client), time.monotonic()
-    worker = RecallingWorker(client.rounds, client.lines)
+    client, worker = with_own_node(client, program), RecallingWorker(client.rounds, client.lines)
     result = asyncio.run(run_session(client, program, folder, worker))
     told = (
         (not worker.alone, "a recall was not answered"),
@@ -178,11 +181,19 @@ def figures(result: SessionResult) -> str:
     )
 
 
+def with_own_node(client: RealClient, program: Path) -> RealClient:
+    """The client with the version of Node that it needs first in its path."""
+    if not client.node:
+        return client
+    path = os.pathsep.join((str(node_folder(client.node)), str(program.parent), os.environ["PATH"]))
+    return replace(client, environ={**client.environ, "PATH": path})
+
+
 def install(client: RealClient) -> Path:
     """The program, installed where it is not."""
     folder = _clients_folder() / client.package.rpartition("/")[2]
     if client.registry == "npm":
-        return install_package(client.package, client.program)
+        return install_package(client.package, client.program, client.node)
     program = folder / "bin" / client.program
     if not program.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)

@@ -15,11 +15,13 @@ from typing import Any
 
 from clew.testing import Upstream, UpstreamRules
 from clew.testing.upstream import ReceivedRequest
-from clew.testing.upstream_rules import listed_messages, prompt_tokens
+from clew.testing.upstream_rules import UpstreamCache, listed_messages, prompt_tokens
+from clew.usage import cost_of
 from tests.clients.catalog import PROMPT, RealClient
 from tests.support.shell_worker import UNKNOWN_TASK, ShellWorker
 
 LIMIT_SECONDS = 600.0
+_PRICED = {"messages": "claude-sonnet-4-5", "gemini": "gemini-2.5-pro"}
 _OWN_COMPACTION = re.compile(
     r"CONTEXT CHECKPOINT COMPACTION|compaction_trigger|state_snapshot|create a detailed summary|<conversation>|"
     r"summarize (?:the|our) conversation",
@@ -44,6 +46,8 @@ class SessionResult:
     """Requests whose beginning changed though they did not become shorter."""
     own_compactions: int = 0
     largest: int = 0
+    cost: float = 0.0
+    """Of all prompts in dollars, at the prices of the wire's usual model."""
     has_changed_config: bool = False
     left: tuple[str, ...] = ()
     """Files of Clew's that should have gone."""
@@ -67,17 +71,24 @@ class SessionResult:
 
 
 async def run_session(
-    client: RealClient, program: Path, folder: Path, worker: ShellWorker | None = None
+    client: RealClient,
+    program: Path,
+    folder: Path,
+    worker: ShellWorker | None = None,
+    *,
+    is_direct: bool = False,
 ) -> SessionResult:
-    """Send a client through a session of many rounds."""
+    """Send a client through a session of many rounds; with `is_direct` the gateway changes nothing, and the upstream
+    takes prompts of any size.
+    """
     home, work = folder / "home", folder / "work"
     await asyncio.to_thread(_prepare, home, work, client)
-    rules = UpstreamRules(client.window, pairs=True, binds_thinking=True)
+    rules = UpstreamRules(None if is_direct else client.window, pairs=True, binds_thinking=True)
     worker = worker or ShellWorker(client.rounds, client.lines)
     async with Upstream(answers=worker, rules=rules, caches=True, models=[{"id": client.model}]) as upstream:
         settings = (f"model.name={client.model}", f"model.context_length={client.window}")
         command = (
-            *(sys.executable, "-m", "clew", "wrap", "--upstream"),
+            *(sys.executable, "-m", "clew", "wrap", "--mode", "observe" if is_direct else "compact", "--upstream"),
             f"{client.wire}={upstream.origin}" if client.wire else upstream.origin,
             *(word for setting in settings for word in ("--set", setting)),
             *("--", *_command(client, program)),
@@ -86,6 +97,7 @@ async def run_session(
         code, out, err = await run_program(command, environ, work)
         result = SessionResult(client.name, code, out, err)
         judge_requests(upstream.received, result, client.rebuilt_items)
+        result.cost = prompt_dollars(upstream.received)
     result.has_changed_config = await asyncio.to_thread(_has_changed, home, client)
     result.left = tuple(await asyncio.to_thread(_left_behind, home))
     return result
@@ -176,6 +188,15 @@ def judge_requests(received: Sequence[ReceivedRequest], result: SessionResult, r
         else:
             result.moved += 1
     result.statuses = statuses
+
+
+def prompt_dollars(received: Sequence[ReceivedRequest]) -> float:
+    """What the prompts of all answered requests cost, with a cache that forgets nothing."""
+    cache, total = UpstreamCache(), 0.0
+    for call in (it for it in received if it.wire and it.status == 200):
+        cost = cost_of(cache.usage_of(call.wire, call.body, 0), _PRICED.get(call.wire, "gpt-5.1"))
+        total += float(cost.total) if cost else 0.0
+    return total
 
 
 def tool_names(body: Mapping[str, Any]) -> Iterator[str]:

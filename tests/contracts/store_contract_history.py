@@ -340,6 +340,18 @@ class HistoryContract:
             await store.append("other", [user("a zebra again")])
             assert len((await store.search("zebra")).hits) == 1
 
+    async def test_an_output_of_a_tool_with_an_odd_name_is_kept_and_nothing_else_is_disturbed(
+        self, store_url: str
+    ) -> None:
+        async with open_store(store_url) as store:
+            await started(store)
+            names = ("a\x00b", "\ud83d", "x" * 10_000)
+            kept = [store.keep_output(NewOutput("s", f"zebra {it!r}", tool=it, path=it)) for it in names]
+            appended = [store.append("s", [user(f"walrus {at}")]) for at in range(8)]
+            await asyncio.gather(*kept, *appended)
+            assert len((await store.search("walrus", limit=50)).hits) == len(appended)
+            assert len((await store.search("zebra", limit=50)).hits) == len(names)
+
 
 class ViewContract:
     async def test_a_compaction_shows_head_summary_and_tail(self, store_url: str) -> None:

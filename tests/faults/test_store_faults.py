@@ -284,3 +284,31 @@ async def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path) -> 
         async with open_store(where):
             pass
     assert where.read_text().startswith("not a database")
+
+
+async def test_a_check_of_the_database_lets_others_write(tmp_path: Path) -> None:
+    """It holds the write lock for the index's own check at most, and never while it looks up all messages."""
+    path = tmp_path / "s.db"
+    async with open_store(path) as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", [user(f"walrus {number} " + "of the bay " * 40) for number in range(6_000)])
+        await store.search("walrus")
+        was_free: list[bool] = []
+        is_checked = threading.Event()
+
+        def knock() -> None:
+            with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+                while not is_checked.wait(0.002):
+                    try:
+                        other.execute("BEGIN IMMEDIATE")
+                        other.execute("ROLLBACK")
+                        was_free.append(True)
+                    except sqlite3.OperationalError:
+                        was_free.append(False)
+
+        knocking = threading.Thread(target=knock)
+        knocking.start()
+        assert await store.check() == []
+        is_checked.set()
+        knocking.join()
+    assert sum(was_free) > len(was_free) / 2

@@ -17,7 +17,7 @@ from clew.events import CompactionFinished
 from clew.handoff import Summary, SummaryInput
 from clew.messages import Message, text_of
 from clew.store import NewSession
-from clew.testing import ScriptedProvider, assistant, call, says, tool, user
+from clew.testing import ScriptedProvider, assistant, call, refuses, says, tool, user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import handoff_text
 from clew.turn import receive
@@ -442,3 +442,20 @@ async def test_budgets_that_cannot_hold_are_refused_with_the_numbers(tmp_path: P
         assert done is not None and not done.changed
         (told,) = done.warnings
         assert "A window of 4,000 tokens" in told and "cannot hold" in told
+
+
+async def test_the_tools_still_know_the_map_after_pictures_were_left_out(tmp_path: Path) -> None:
+    async with lossless_flow(tmp_path, refuses("payload_too_large"), answers("seen")) as flow:
+        said = [user("The code of the gate is zebra2quartz."), assistant("Noted.")]
+        await receive(flow.runtime, SESSION, [*said, *rounds(0, 70)])
+        await flow.compact()
+        shown = await shown_ids(flow)
+        picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+        await receive(flow.runtime, SESSION, [user([picture]), assistant("I saw it.")])
+        await flow.turn(user([{"type": "text", "text": "And this?"}, picture]))
+        assert shown and await shown_ids(flow) == shown
+        found = await tool_call(flow, "lcm_grep", query="zebra2quartz")
+        assert "m0" in [hit["id"] for group in found["groups"] for hit in group["hits"]]
+        assert [part["id"] for part in (await tool_call(flow, "lcm_describe"))["map"]] == shown
+        assert (await tool_call(flow, "lcm_status"))["folded"].startswith("m0 to m")
+        assert await flow.store.check() == []

@@ -3,10 +3,11 @@
 
     python tests/fuzz/gateway_fuzz.py --seconds 600 --seed 7
 
-A world is one store with one upstream that refuses what a provider would. Its agents send their whole history; they ask
-in parallel, ask again, hang up, edit, respell replies and ask for handles. Meanwhile compactions are undone,
-conversations deleted, the upstream fails, and the gateway is restarted. What must hold is in `World.check_sent` and
-`World.check_stored`. A world is drawn from its seed alone.
+A world is one store with one upstream that refuses what a provider would, and one or two gateways. Its agents send
+their whole history on the wires of providers and clouds; they ask in parallel, ask again, hang up, edit, respell
+replies and ask for handles. Meanwhile compactions are undone, conversations deleted, the upstream fails, and the
+gateways are restarted. What must hold is in `World.check_sent` and `World.check_stored`. A world is drawn from its seed
+alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
@@ -34,14 +35,22 @@ sys.path.insert(0, str(ROOT))
 
 from clew.engines.lossless.map_text import ids_in_map
 from clew.errors import InUse
+from clew.gateway import HandoffWriter
 from clew.messages import ToolCall, calls_of, text_of
 from clew.store import CallFilter, Store
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GatewayFlow, gateway_with
+from clew.testing.scripted import handoff_text
 from clew.testing.upstream import HangUp, ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 from clew.testing.upstream_rules import UpstreamRules, listed_messages, prompt_tokens
-from tests.support.gateway_clients import CLIENTS, GatewayClient, events_of
+from clew.usage import CanonicalUsage
+from tests.support.gateway_clients import CLIENTS, CLOUD_CLIENTS, GatewayClient, GeminiClient, MessagesClient
 
+MODEL = "anthropic.mock-model"
+"""As Bedrock calls one."""
 WINDOW = 6_000
+WIRES = {**CLIENTS, **CLOUD_CLIENTS}
+MAX_MARKERS = 4
+"""That a gateway with `--add-breakpoints` sets where a client has none."""
 QUESTION = re.compile(r"\[q-\d+\]")
 ROUNDS = 60
 FAULTS: tuple[Step, ...] = (UpstreamFault(429), UpstreamFault(500), UpstreamFault(529), HangUp())
@@ -59,40 +68,56 @@ class World:
         self.folder = folder
         self.engine = self.chance.choice(("compressor", "compressor", "lcm"))
         rules = UpstreamRules(window=WINDOW, pairs=True, binds_thinking=self.chance.random() < 0.3)
+        self.gateways = self.chance.choice((1, 1, 2))
+        self.handoffs: HandoffWriter = self.chance.choice(("built-in", "built-in", "model"))
+        self.adds_breakpoints = self.chance.random() < 0.2
         self.upstream = Upstream(answers=self.answer, rules=rules)
         self.is_failing = False
         self.exchanges = 0
         self.numbers = 0
         self.slept = 0.0
         """Seconds that the clock of the gateway is ahead."""
-        self.flow: GatewayFlow | None = None
+        self.flows: list[GatewayFlow] = []
+        """The gateways that run now, over one store."""
+        self.output: dict[int, int] = {}
+        """The output tokens of each answer, by its number."""
         self.agents = [self._agent(name) for name in "abc"[: self.chance.choice((1, 2, 3))]]
         self.known: dict[str, list[str]] = {}
         """All items that agents sent or got, as JSON."""
 
     def _agent(self, name: str) -> GatewayClient:
-        wire = self.chance.choice(list(CLIENTS))
+        kind = WIRES[self.chance.choice(list(CLIENTS if self.chance.random() < 0.7 else CLOUD_CLIENTS))]
         words = self.chance.choice((3, 20, 60))
-        fields = {"tools": [{"type": "function", "name": "shell", "function": {"name": "shell"}}]}
-        fields = fields if wire != "messages" else {"tools": [{"name": "shell", "input_schema": {"type": "object"}}]}
-        return CLIENTS[wire](
-            GATEWAY_MODEL,
+        tool: dict[str, Any] = {"type": "function", "name": "shell", "function": {"name": "shell"}}
+        if issubclass(kind, MessagesClient):
+            tool = {"name": "shell", "input_schema": {"type": "object"}}
+        elif issubclass(kind, GeminiClient):
+            tool = {"functionDeclarations": [{"name": "shell"}]}
+        agent = kind(
+            MODEL,
             stream=self.chance.random() < 0.6,
             name=name,
             repeated=words,
-            fields=fields,
+            fields={"tools": [tool]},
             credential="fake-a",
         )
+        if isinstance(agent, MessagesClient):
+            agent.marks = self.chance.choice((0, 1, 2, 4))
+        return agent
 
     # -- the upstream --------------------------------------------------------------------------------------------------
 
     def answer(self, received: ReceivedRequest) -> Step:
         if self.is_failing and self.chance.random() < 0.3:
             return self.chance.choice(FAULTS)
-        # A result may have been shortened to a line without its mark.
-        asked = QUESTION.findall(json.dumps(listed_messages(received.body)[-1]))
         self.numbers += 1
         number = self.numbers
+        self.output[number] = self.chance.randrange(1, 90)
+        usage = CanonicalUsage(output_tokens=self.output[number])
+        if received.asks_for_handoff:
+            return UpstreamAnswer(handoff_text(goal="Answer the questions."), usage=usage, number=number)
+        # A result may have been shortened to a line without its mark.
+        asked = QUESTION.findall(json.dumps(listed_messages(received.body)[-1]))
         text = f"reply to {asked[-1] if asked else 'nothing'}"
         calls: tuple[ToolCall, ...] = ()
         if self.chance.random() < 0.5:
@@ -100,36 +125,29 @@ class World:
             calls = (
                 {"id": f"call_{number}", "type": "function", "function": {"name": "shell", "arguments": arguments}},
             )
-        made = UpstreamAnswer(text, calls, reasoning=self.chance.choice(("", f"thought {number}")), number=number)
-        if self.is_failing and self.chance.random() < 0.1:
+        thought = self.chance.choice(("", f"thought {number}"))
+        made = UpstreamAnswer(text, calls, thought, usage=usage, number=number)
+        if self.is_failing and received.is_streamed and self.chance.random() < 0.1:
             return StreamedAnswer(made, cut_after=self.chance.randrange(1, 8))
         return made
 
     # -- what agents do ------------------------------------------------------------------------------------------------
 
     def add_question(self, agent: GatewayClient) -> None:
-        agent.add_question()
         self.numbers += 1
-        mark = f"[q-{self.numbers}]"
-        last = agent.history[-1]
-        for field in ("content", "output"):
-            if isinstance(last.get(field), str):
-                last[field] = f"{mark} {last[field]}"
-            elif isinstance(last.get(field), list):
-                block = last[field][0]
-                name = "content" if "content" in block else "text"
-                block[name] = f"{mark} {block[name]}"
+        agent.mark = f"[q-{self.numbers}] "
+        agent.add_question()
 
     async def ask(self, agent: GatewayClient) -> list[dict[str, Any]] | None:
         """One request; None where the upstream failed."""
-        assert self.flow is not None
         self.exchanges += 1
+        root = self.chance.choice(self.flows).root
         body = agent.body()
         for item in agent.history:
             self.known.setdefault(agent.name, []).append(json.dumps(item, sort_keys=True))
         before, named = len(self.upstream.calls), {"x-asked-as": str(self.exchanges)}
         try:
-            async with agent._http.post(self.flow.root + agent.path, json=body, headers=named) as response:
+            async with agent._http.post(root + agent.path, json=body, headers=named) as response:
                 raw = await response.read()
         except (aiohttp.ClientError, ConnectionError):
             if self.is_failing:
@@ -142,7 +160,7 @@ class World:
                 return None
             raise Finding(f"{response.status} for {agent.path}: {raw[:600]!r}")
         with suppress(KeyError, IndexError, json.JSONDecodeError):
-            return agent.read_stream(events_of(raw)) if agent.stream else agent.read_body(json.loads(raw))
+            return agent.read_stream(agent.events(raw)) if agent.stream else agent.read_body(json.loads(raw))
         if self.is_failing:
             return None  # the stream was cut
         raise Finding(f"an unreadable reply: {raw[:600]!r}")
@@ -220,30 +238,33 @@ class World:
 
     async def rest(self, agent: GatewayClient) -> None:
         """Conversations rest so long that they are closed, while one of them is gone on with."""
-        assert self.flow is not None
-        exchanges = self.flow.server.exchanges
+        every = [flow.server.exchanges for flow in self.flows]
         self.slept += 10_000
-        await asyncio.gather(self.turn(agent), exchanges.look_after_idle())
-        await self.flow.wait_for_recordings()
+        await asyncio.gather(self.turn(agent), *(each.look_after_idle() for each in every))
+        await self.wait_for_recordings()
         for _ in range(100):  # a request whose client hung up may still be ending
             self.slept += 10_000
-            await exchanges.look_after_idle()
-            if not exchanges.conversations.count:
-                break
+            for each in every:
+                await each.look_after_idle()
+            if not any(each.conversations.count for each in every):
+                return
             await asyncio.sleep(0.05)
-        if exchanges.conversations.count:
-            held = [(it.waiting, it.lock.locked(), it.view.session) for it in exchanges.conversations.by_use()]
-            raise Finding(f"conversations are open, and all of them rest: {held}")
+        open_still = [it for each in every for it in each.conversations.by_use()]
+        held = [(it.waiting, it.lock.locked(), it.view.session) for it in open_still]
+        raise Finding(f"conversations are open, and all of them rest: {held}")
+
+    async def wait_for_recordings(self) -> None:
+        for flow in self.flows:
+            await flow.wait_for_handoffs()
 
     async def ask_other_model(self) -> None:
         """A model of a name that nobody knows, however long: the upstream is to say what is wrong with it."""
-        assert self.flow is not None
         name = self.chance.choice(("m", "claude-", "é")) * self.chance.choice((1, 300, 20_000))
         body = {"model": name, "messages": [{"role": "user", "content": "[q-0] hello"}], "max_tokens": 5}
         async with aiohttp.ClientSession() as http:
             path = self.chance.choice(("/v1/messages", "/v1/chat/completions", "/v1/messages/count_tokens"))
             try:
-                async with http.post(self.flow.root + path, json=body, headers={"x-api-key": "fake-b"}) as response:
+                async with http.post(self.flows[0].root + path, json=body, headers={"x-api-key": "fake-b"}) as response:
                     await response.read()
             except aiohttp.ClientError:
                 if self.is_failing:
@@ -262,8 +283,7 @@ class World:
 
     @property
     def store(self) -> Store:
-        assert self.flow is not None
-        return self.flow.store
+        return self.flows[0].store
 
     # -- what must hold ------------------------------------------------------------------------------------------------
 
@@ -273,10 +293,10 @@ class World:
             # The map of the lossless engine names its tools, where somebody can call them.
             if "lcm_" in json.dumps(request.body) and "lcm_" not in json.dumps(body):
                 raise Finding("the model is told of tools that it does not have")
-            if request.wire == "messages" and agent.field == "messages":
-                out, came = (json.dumps(it).count('"cache_control"') for it in (request.body, body))
-                if out > max(came, 2):
-                    raise Finding(f"{came} cache markers became {out}")
+            out, came = (json.dumps(it).count('"cache_control"') for it in (request.body, body))
+            most = MAX_MARKERS if self.adds_breakpoints and not came and request.wire == "messages" else came
+            if out > most:
+                raise Finding(f"{came} cache markers became {out}")
         if agent.field != "input" or not any(item.get("type") == "compaction" for item in agent.history):
             return
         items = [json.loads(raw) for raw in self.known[agent.name]]
@@ -297,8 +317,7 @@ class World:
 
     async def check_stored(self) -> None:
         """A reply follows its own question; usage stored is usage stated; the shown nodes are those of the map."""
-        assert self.flow is not None
-        await self.flow.wait_for_recordings()
+        await self.wait_for_recordings()
         if problems := await self.store.check():
             raise Finding(f"the store is not sound: {problems[:3]}")
         for session in await self.store.list_sessions(limit=200):
@@ -326,8 +345,7 @@ class World:
 
     async def check_usage(self) -> None:
         """Only in a world where nothing failed: each call is stored once, with the usage that the upstream stated."""
-        assert self.flow is not None
-        await self.flow.wait_for_recordings()
+        await self.wait_for_recordings()
         answered = [it for it in self.upstream.calls if it.status == 200]
         totals = await self.store.usage(which=CallFilter())
         stored = sum(total.calls for total in totals)
@@ -336,8 +354,25 @@ class World:
         stated, kept = sum(prompt_tokens(it.body) for it in answered), sum(it.usage.prompt_tokens for it in totals)
         if stated != kept:
             raise Finding(f"the upstream stated {stated} prompt tokens, and {kept} are stored")
+        stated, kept = sum(self.output.values()), sum(it.usage.output_tokens for it in totals)
+        if stated != kept:
+            raise Finding(f"the upstream stated {stated} output tokens, and {kept} are stored")
 
     # -- running -------------------------------------------------------------------------------------------------------
+
+    def gateway(self, number: int) -> AbstractAsyncContextManager[GatewayFlow]:
+        """One of the gateways over the store."""
+        return gateway_with(
+            self.upstream,
+            self.folder / str(number),
+            window=WINDOW,
+            store_url=str(self.folder / "state.db"),
+            environ={"CLEW_CONTEXT_ENGINE": self.engine, "CLEW_MODEL_NAME": MODEL},
+            clock=lambda: time.monotonic() + self.slept,
+            adds_breakpoints=self.adds_breakpoints,
+            handoffs=self.handoffs,
+            upstreams=(self.upstream.origin,),
+        )
 
     async def run(self) -> None:
         has_faults, is_counted = self.chance.random() < 0.5, True
@@ -347,11 +382,8 @@ class World:
                 await last.enter_async_context(agent)
             rounds = ROUNDS
             while rounds > 0:
-                environ = {"CLEW_CONTEXT_ENGINE": self.engine}
-                clock = lambda: time.monotonic() + self.slept  # noqa: E731
-                async with gateway_with(
-                    self.upstream, self.folder, window=WINDOW, environ=environ, clock=clock
-                ) as self.flow:
+                async with AsyncExitStack() as gateways:
+                    self.flows = [await gateways.enter_async_context(self.gateway(at)) for at in range(self.gateways)]
                     for _ in range(self.chance.choice((10, 30, ROUNDS))):
                         rounds -= 1
                         self.is_failing = has_faults and self.chance.random() < 0.3
@@ -402,8 +434,10 @@ def _is_reply(item: Mapping[str, Any]) -> bool:
 
 
 def _is_question(item: Mapping[str, Any]) -> bool:
-    content = item.get("content")
-    return isinstance(content, str) or (isinstance(content, list) and content[0].get("type") != "tool_result")
+    content = item.get("content") or item.get("parts")
+    if not isinstance(content, list):
+        return isinstance(content, str)
+    return content[0].get("type") != "tool_result" and "functionResponse" not in content[0]
 
 
 async def run_world(seed: str) -> tuple[int, str]:

@@ -68,4 +68,4 @@ def test_random_agents_through_a_gateway_find_nothing(capsys: pytest.CaptureFixt
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.main(["--seed", "5", "--worlds", "2"]) == 0, capsys.readouterr().out
+    assert module.main(["--seed", "5", "--worlds", "4"]) == 0, capsys.readouterr().out

@@ -105,6 +105,36 @@ async def test_a_compaction_request_without_tools_belongs_to_the_conversation(tm
         assert json.dumps(input_of(flow)[: len(folded)]) == json.dumps(folded)
 
 
+@pytest.mark.parametrize(
+    "hint",
+    [{"x-claude-code-compaction": "auto"}, {"x-claude-code-request-class": "compaction"}],
+    ids=["compaction", "class"],
+)
+async def test_the_hints_of_claude_code_say_which_requests_are_about_its_own_compaction(
+    tmp_path: Path, hint: dict[str, str]
+) -> None:
+    named = {"x-claude-code-session-id": "5b1d0f0e", "user-agent": "claude-cli/2.1.326"}
+    beside = {"model": GATEWAY_MODEL, "max_tokens": 99, "tools": [{"name": "shell", "input_schema": {}}]}
+    talk = [{"role": "user", "content": "Mend the clock."}, {"role": "assistant", "content": "a"}]
+    requests: list[tuple[dict[str, str], dict[str, Any]]] = [
+        ({}, {**beside, "messages": talk[:1]}),
+        (hint, {**beside, "tools": [], "messages": [*talk, {"role": "user", "content": "Summarise."}]}),
+        (
+            {"x-claude-code-context-compacted": "auto"},
+            {**beside, "messages": [{"role": "user", "content": "Continued."}]},
+        ),
+    ]
+    async with gateway_with(Upstream(*[UpstreamAnswer("a")] * 3), tmp_path) as flow:
+        for headers, body in requests:
+            url, own = f"{flow.base_url}/messages", {**named, **headers}
+            async with aiohttp.ClientSession(headers=own) as http, http.post(url, json=body) as response:
+                assert response.status == 200, await response.read()
+            await flow.wait_for_recordings()
+        first, asked, made = flow.exchanges
+        assert (first.own_compaction, asked.own_compaction, made.own_compaction) == (None, "asked", "made")
+        assert first.session == asked.session != made.session
+
+
 NATIVE = [
     {"context_management": [{"type": "compaction", "compact_threshold": 1_000}]},
     {"compaction": {"type": "summarize"}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -130,3 +131,28 @@ async def test_a_reply_without_end_is_not_kept_in_memory(tmp_path: Path) -> None
         assert usage is not None
         assert 0.9 * MAX_READ_BYTES < usage.output_tokens * CHARS_PER_TOKEN <= MAX_READ_BYTES
         assert len(await flow.store.messages((await flow.store.list_sessions())[0].id)) == 1
+
+
+async def test_a_request_with_more_messages_than_are_read_passes_and_is_counted_as_a_fallback(tmp_path: Path) -> None:
+    item = b'{"role":"user","content":""}'
+    raw = b'{"model":"mock-model","messages":[' + b",".join([item] * 50_001) + b"]}"
+    async with gateway_with(Upstream(UpstreamAnswer("ok")), tmp_path) as flow, aiohttp.ClientSession() as http:
+        async with http.post(f"{flow.base_url}/chat/completions", data=io.BytesIO(raw)) as response:
+            assert response.status == 200
+        await flow.wait_for_recordings()
+        assert flow.upstream.calls[-1].raw == raw
+        assert [(it.is_fallback, it.session) for it in flow.exchanges] == [(True, None)]
+        (total,) = await flow.store.usage()
+        assert total.calls == 1
+
+
+async def test_a_name_that_is_no_models_is_passed_on_and_nothing_is_kept_of_it(tmp_path: Path) -> None:
+    async with gateway_with(Upstream(answers=lambda _: UpstreamAnswer("ok")), tmp_path) as flow:
+        for letter in "ab":
+            body = {"model": letter * 50_000, "messages": [ASKED]}
+            async with aiohttp.ClientSession() as http, http.post(f"{flow.base_url}/chat/completions", json=body) as it:
+                assert it.status == 200
+        await flow.wait_for_recordings()
+        assert [call.body["model"] for call in flow.upstream.calls] == ["a" * 50_000, "b" * 50_000]
+        assert await flow.store.list_sessions() == [] and not flow.events
+        assert {len(record.model) for record in flow.exchanges} == {200}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ import pytest
 from clew.engines import Compaction, ContextCompressor
 from clew.messages import text_of
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
+from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer, UpstreamRules
 
 
 def echo(received: ReceivedRequest) -> UpstreamAnswer:
@@ -90,3 +91,31 @@ def register():
         await folding
         assert SlowEngine.waited == [True]
         assert len(flow.upstream.received[-1].body["messages"]) < len(large)
+
+
+async def test_a_fold_beside_another_process_that_went_on_otherwise_shows_none_of_its_messages(tmp_path: Path) -> None:
+    """One gateway has a question and its reply stored that the other one, which folds, does not know of."""
+    long = "words of a report that fills the window " * 60
+    rules = UpstreamRules(window=8_000, pairs=True)
+    async with Upstream(answers=echo, rules=rules) as upstream, AsyncExitStack() as last:
+        one, two = [
+            await last.enter_async_context(gateway_with(upstream, tmp_path / it, store_url=str(tmp_path / "shared.db")))
+            for it in ("one", "two")
+        ]
+        history: list[Any] = []
+        for at in range(6):
+            history.append({"role": "user", "content": f"question {at}: {long}"})
+            history.append(await ask(two, history))
+        await two.wait_for_recordings()
+        await ask(one, [*history, {"role": "user", "content": "asked elsewhere"}])
+        await one.wait_for_recordings()
+        asked = {"role": "user", "content": f"asked here: {long * 2}"}
+        reply = await ask(two, [*history, asked])
+        sent = upstream.calls[-1].body["messages"]
+        assert [it.is_folded for it in two.exchanges][:-1] == [False] * 6
+        assert len(sent) < len(history) and sent[-1] == asked
+        assert "asked elsewhere" not in str(sent) and reply["content"] == f"reply to <{asked['content']}>"
+        ends = [texts[-2:] for texts in await stored_texts(two)]
+        assert ["asked elsewhere", "reply to <asked elsewhere>"] in ends
+        assert [asked["content"], reply["content"]] in ends
+        assert not any(record.is_fallback or record.recovered for record in two.exchanges)

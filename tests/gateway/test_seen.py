@@ -7,10 +7,16 @@ import io
 import json
 import logging
 import os
+import re
+import subprocess
 import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
+import aiohttp
 import pytest
 
 from clew.events import CompactionFinished
@@ -25,10 +31,11 @@ from clew.gateway import (
 )
 from clew.gateway.observe import GatewayMetrics
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
+from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault, UpstreamRules
 from clew.usage import CanonicalUsage
 from tests.gateway.raw_http import PROVIDER_KEY, answering, ask_raw, make_caller
 
+ROOT = Path(__file__).parents[2]
 KEY = ("x-api-key", PROVIDER_KEY)
 USAGE = CanonicalUsage(input_tokens=100, output_tokens=7, cache_read_tokens=50, cache_write_tokens=20)
 RECORD = ExchangeRecord("messages", "answer", "Claude Code", "compact", "claude-x", 200, 1.5, 1_000, "s1", usage=USAGE)
@@ -160,6 +167,28 @@ async def test_a_store_that_fails_makes_it_not_ready(tmp_path: Path) -> None:
         assert ready.status == 503 and ready.json["store"] == "fails" and ready.json["upstream"] == "ok"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs limits of processes")
+async def test_a_full_disk_makes_it_not_ready(tmp_path: Path) -> None:
+    script = """
+        import asyncio, resource, signal, sys
+        from pathlib import Path
+        from clew.testing.gateway import gateway_with
+        from tests.gateway.raw_http import answering, ask_raw
+
+        async def main():
+            async with gateway_with(answering(), Path(sys.argv[1])) as flow:
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+                print((await ask_raw(flow, "/readyz", method="GET")).body.decode())
+                resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+        asyncio.run(main())
+    """
+    command = [sys.executable, "-c", dedent(script), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)  # noqa: ASYNC221
+    assert json.loads(done.stdout) == {"status": "unavailable", "store": "fails", "upstream": "ok"}
+
+
 # -- the log -----------------------------------------------------------------------------------------------------------
 
 
@@ -232,28 +261,66 @@ async def test_an_observer_that_fails_stops_nothing(tmp_path: Path, caplog: pyte
         assert (await ask_raw(flow, "/v1/messages", KEY)).status == 200
 
 
+@asynccontextmanager
+async def clew_serve(folder: Path, upstream: Upstream, *flags: str) -> AsyncIterator[tuple[str, asyncio.StreamReader]]:
+    """The real command: its address, and its standard error."""
+    environ = {**os.environ, "CLEW_HOME": str(folder)}
+    command = [sys.executable, "-m", "clew", "serve", "--upstream", upstream.base_url, "--port", "0", "--json"]
+    process = await asyncio.create_subprocess_exec(
+        *command, *flags, env=environ, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        told = json.loads(await process.stdout.readuntil(b"}"))
+        yield told["address"], process.stderr
+    finally:
+        process.terminate()
+        rest = await process.communicate()
+    assert process.returncode == 0 and PRIVATE.encode() not in b"".join(rest)
+
+
 async def test_clew_serve_logs_each_request_on_stderr(tmp_path: Path) -> None:
     """The real command, with the flags that a person would give."""
-    async with answering() as upstream:
-        environ = {**os.environ, "CLEW_HOME": str(tmp_path)}
-        command = [sys.executable, "-m", "clew", "serve", "--upstream", upstream.base_url, "--port", "0", "--json"]
-        flags = ["--log", "json", "--name", "clew.example", "--per-minute", "1"]
-        process = await asyncio.create_subprocess_exec(
-            *command, *flags, env=environ, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-        try:
-            assert process.stdout is not None and process.stderr is not None
-            told = json.loads(await process.stdout.readuntil(b"}"))
-            port = int(told["address"].rpartition(":")[2])
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            body = body_of(PRIVATE)
-            head = "POST /v1/messages HTTP/1.1\r\nHost: clew.example\r\nConnection: close\r\n"
-            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            assert (await reader.read()).startswith(b"HTTP/1.1 200")
-            writer.close()
-            line = json.loads(await process.stderr.readline())
-            assert (line["event"], line["status"], line["wire"]) == ("exchange", 200, "messages")
-        finally:
-            process.terminate()
-            rest = await process.communicate()
-        assert process.returncode == 0 and PRIVATE.encode() not in b"".join(rest)
+    flags = ("--log", "json", "--name", "clew.example", "--per-minute", "1")
+    async with answering() as upstream, clew_serve(tmp_path, upstream, *flags) as (address, log):
+        port = int(address.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = body_of(PRIVATE)
+        head = "POST /v1/messages HTTP/1.1\r\nHost: clew.example\r\nConnection: close\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert (await reader.read()).startswith(b"HTTP/1.1 200")
+        writer.close()
+        line = json.loads(await log.readline())
+        assert (line["event"], line["status"], line["wire"]) == ("exchange", 200, "messages")
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+async def test_clew_serve_logs_why_a_fold_waits(tmp_path: Path, form: str) -> None:
+    """Between 85% and 95% of the window: a fold that would not pay back, and a handoff that is still being written."""
+    stalls = StreamedAnswer(UpstreamAnswer("never written"), stall_after=0)
+    rules = UpstreamRules(window=8_000, pairs=True)
+    upstream = Upstream(answers=lambda asked: stalls if asked.asks_for_handoff else UpstreamAnswer("ok"), rules=rules)
+    settings = ("model.context_length=8000", "gateway.handoffs=model")
+
+    async def reasons(model: str, sizes: Sequence[int]) -> list[str]:
+        """What the log line of each request says; the questions have so many words."""
+        found, history = list[str](), [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "ok"}]
+        flags = (word for each in (*settings, f"model.name={model}") for word in ("--set", each))
+        async with (
+            aiohttp.ClientSession() as http,
+            clew_serve(tmp_path / model, upstream, "--log", form, *flags) as (address, log),
+        ):
+            for words in sizes:
+                history.append({"role": "user", "content": "word " * words})
+                async with http.post(
+                    f"{address}/v1/chat/completions", json={"model": model, "messages": history}
+                ) as it:
+                    assert it.status == 200
+                history.append({"role": "assistant", "content": "ok"})
+                said = re.search(r"fold_waits_for\W+(\w+)|fold waits for (\w+)", (await log.readline()).decode())
+                found += [reason for reason in said.groups() if reason] if said else [""]
+        return found
+
+    async with upstream:
+        assert await reasons("claude-sonnet-4-5", [4_600, 1_150]) == ["", "payback"]
+        assert await reasons(GATEWAY_MODEL, [1_000, 1_000, 1_000, 1_000, 1_000, 700]) == [""] * 5 + ["handoff"]

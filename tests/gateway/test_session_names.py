@@ -54,6 +54,7 @@ async def test_side_calls_of_a_client_are_under_the_conversation_that_has_their_
         roots = [it for it in sessions.values() if it.parent_session_id is None]
         assert len(sessions) == 4 and len(roots) == 2
         under = [it for it in sessions.values() if it.parent_session_id is not None]
+        assert [it.title for it in sessions.values()] == ["Mend the clock."] * 4
         assert len({it.parent_session_id for it in under}) == 1 and {it.kind for it in under} == {"subagent"}
         assert await flow.store.check() == []
 

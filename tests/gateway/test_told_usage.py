@@ -68,6 +68,17 @@ async def test_a_client_is_never_told_so_much_that_it_compacts_by_itself(tmp_pat
         assert total.usage.prompt_tokens == 2 * 6_700  # what is recorded is what it was
 
 
+async def test_pi_is_known_by_its_prompt_where_it_has_the_user_agent_of_openais_sdk(tmp_path: Path) -> None:
+    agent = {"user-agent": "OpenAI/JS 6.26.0"}
+    prompt = "You are an expert coding assistant operating inside pi, a coding agent harness. You help users."
+    async with gateway_with(Upstream(*[UpstreamAnswer("a")] * 2), tmp_path) as flow:
+        for system in (prompt, "You are helpful."):
+            talk = [{"role": "system", "content": system}, {"role": "user", "content": "a"}]
+            await post(flow, "/chat/completions", {"model": GATEWAY_MODEL, "messages": talk}, agent)
+        await flow.wait_for_recordings()
+        assert [it.client for it in flow.exchanges] == ["pi", ""]
+
+
 def test_a_client_whose_own_history_is_huge_is_told_that_its_window_is_full() -> None:
     for client in (client_of(CLAUDE), UNKNOWN_CLIENT):
         assert told_prompt_tokens(client, 200_000, 60_000, MAX_CLIENT_BYTES + 1) >= 200_000

@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 import aiohttp
 
+from clew.gateway.aws import FrameReader
+
 FAKE_KEY = "fake-key-of-a-test"
 _WORDS = "many words that a question or a result goes on with "
 _REPEATED = 30
@@ -21,7 +23,9 @@ _REPEATED = 30
 class GatewayClient(ABC):
     """An agent with one conversation. It keeps its history in the spelling of its wire."""
 
-    path: ClassVar[str]
+    path: str
+    streamed_path: ClassVar[str] = ""
+    """Where streams are asked for on a path of their own."""
     field: ClassVar[str] = "messages"
 
     def __init__(
@@ -41,6 +45,9 @@ class GatewayClient(ABC):
         self.stream = stream
         self.name = name
         """Stands in each of its questions, and tells conversations apart."""
+        self.mark = ""
+        """Stands before the next question or result."""
+        self.path = ((stream and self.streamed_path) or self.path).format(model=model)
         self.history: list[dict[str, Any]] = []
         self.usage: list[Mapping[str, Any]] = []
         """As it was told with each reply that was not streamed."""
@@ -82,11 +89,10 @@ class GatewayClient(ABC):
         self._turns = turns
 
     def _next(self) -> list[dict[str, Any]]:
-        words = self._words
         called = self.open_call()
-        if called is not None:
-            return [self.result(called, f"result {self.name}{self._turns}: {words}")]
-        return [{"role": "user", "content": f"question {self.name}{self._turns}: {words}"}]
+        kind = "question" if called is None else "result"
+        text = f"{self.mark}{kind} {self.name}{self._turns}: {self._words}"
+        return [self.question(text) if called is None else self.result(called, text)]
 
     async def ask(self, root: str) -> list[dict[str, Any]]:
         """Send the history as it is; the items of the reply."""
@@ -95,13 +101,21 @@ class GatewayClient(ABC):
             if response.status != 200:
                 raise AssertionError(f"{response.status}: {raw.decode()[:500]}")
         if self.stream:
-            return self.read_stream(events_of(raw))
+            return self.read_stream(self.events(raw))
         body = json.loads(raw)
         self.usage.append(body.get("usage") or {})
         return self.read_body(body)
 
     def body(self) -> dict[str, Any]:
         return {"model": self.model, self.field: self.history, "stream": self.stream, **self._fields}
+
+    def events(self, raw: bytes) -> list[dict[str, Any]]:
+        """The events of a whole stream."""
+        return events_of(raw)
+
+    def question(self, text: str) -> dict[str, Any]:
+        """A question as this wire spells it."""
+        return {"role": "user", "content": text}
 
     @abstractmethod
     def open_call(self) -> str | None:
@@ -154,12 +168,15 @@ class ChatClient(GatewayClient):
 
 
 class MessagesClient(GatewayClient):
-    """Anthropic's Messages. Marks its two newest messages for the cache, so that markers move with each request."""
+    """Anthropic's Messages. Marks its newest messages for the cache, so that markers move with each request."""
 
     path = "/v1/messages"
+    marks = 2
+    """How many of its newest messages it marks."""
 
     def body(self) -> dict[str, Any]:
-        marked = [*self.history[:-2], *map(_marked, self.history[-2:])]
+        settled = len(self.history) - self.marks
+        marked = [_marked(item) if at >= settled else item for at, item in enumerate(self.history)]
         return {**super().body(), self.field: marked, "max_tokens": self._fields.get("max_tokens", 500)}
 
     def open_call(self) -> str | None:
@@ -208,11 +225,78 @@ class ResponsesClient(GatewayClient):
         return self.read_body(events[-1]["response"])
 
 
+class GeminiClient(GatewayClient):
+    """Gemini's own wire, at Google or on Vertex AI."""
+
+    path = "/v1beta/models/{model}:generateContent"
+    streamed_path = "/v1beta/models/{model}:streamGenerateContent?alt=sse"
+    field = "contents"
+
+    def body(self) -> dict[str, Any]:
+        return {self.field: self.history, **self._fields}
+
+    def question(self, text: str) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"text": text}]}
+
+    def open_call(self) -> str | None:
+        parts = self.history[-1]["parts"] if self.history else ()
+        return next((part["functionCall"]["name"] for part in parts if "functionCall" in part), None)
+
+    def result(self, called: str, text: str) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"functionResponse": {"name": called, "response": {"output": text}}}]}
+
+    def read_body(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [body["candidates"][0]["content"]]
+
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        parts = [part for event in events for part in event["candidates"][0]["content"].get("parts") or ()]
+        return [{"role": "model", "parts": parts}]
+
+
+class AzureClient(ChatClient):
+    """Chat completions at Azure OpenAI, by a deployment."""
+
+    path = "/openai/deployments/{model}/chat/completions?api-version=2025-04-01-preview"
+
+
+class VertexClient(MessagesClient):
+    """Claude on Vertex AI: the model is in the path."""
+
+    path = "/v1/projects/p/locations/l/publishers/anthropic/models/{model}:rawPredict"
+    streamed_path = "/v1/projects/p/locations/l/publishers/anthropic/models/{model}:streamRawPredict"
+
+    def body(self) -> dict[str, Any]:
+        return {"anthropic_version": "vertex-2023-10-16", **_without(super().body(), "model")}
+
+
+class BedrockClient(MessagesClient):
+    """Claude on Amazon Bedrock: the model is in the path, and streams are binary frames."""
+
+    path = "/model/{model}/invoke"
+    streamed_path = "/model/{model}/invoke-with-response-stream"
+
+    def body(self) -> dict[str, Any]:
+        return {"anthropic_version": "bedrock-2023-05-31", **_without(super().body(), "model", "stream")}
+
+    def events(self, raw: bytes) -> list[dict[str, Any]]:
+        return [json.loads(frame.event) for frame, _ in FrameReader().frames(raw) if frame.event]
+
+
 CLIENTS: dict[str, type[GatewayClient]] = {
     "chat": ChatClient,
     "messages": MessagesClient,
     "responses": ResponsesClient,
 }
+CLOUD_CLIENTS: dict[str, type[GatewayClient]] = {
+    "gemini": GeminiClient,
+    "azure": AzureClient,
+    "vertex": VertexClient,
+    "bedrock": BedrockClient,
+}
+
+
+def _without(body: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in names}
 
 
 def _marked(message: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from clew.testing.upstream_wires import UpstreamAnswer
 
 UNKNOWN_TASK = "the task is not known any more"
 _SHELL_TOOLS = tuple(
-    "shell bash exec exec_command run_shell_command shell_command terminal local_shell run_commands".split()
+    "shell bash exec exec_command execute_bash run_shell_command shell_command terminal local_shell"
+    " run_commands".split()
 )
 _SUMMARY = re.compile(
     r"summary of (?:the|our|this) conversation|checkpoint compaction|state_snapshot|do not call any tools",

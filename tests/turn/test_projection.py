@@ -7,6 +7,7 @@ import json
 import threading
 from collections import UserDict
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -333,3 +334,31 @@ def test_a_large_history_is_read_while_another_conversation_goes_on() -> None:
         other_is_done.set()
         reading.join()
     assert waited and all(waited)
+
+
+@pytest.mark.parametrize("engine", ["compressor", "lcm"])
+def test_a_shortened_result_names_the_command_that_it_is_of_where_all_calls_have_one_id(engine: str) -> None:
+    history: list[Any] = [user("Release it.")]
+    for number in range(20):
+        command = {"command": f"step {number}"}
+        history += [assistant(None, [call("terminal", command, id="call_0")]), tool("call_0", f"line {number}\n" * 400)]
+    with clew.Projection(context_length=WINDOW, engine=engine) as view:
+        shown = view.fit([*history, assistant("Done."), user("And now?")])
+    shortened = []
+    for before, result in pairwise(shown):
+        said = result["content"] if result["role"] == "tool" else ""
+        if said.startswith("[terminal]"):
+            command = json.loads(before["tool_calls"][0]["function"]["arguments"])["command"]
+            shortened.append(f'ran "{command}"' in said)
+    assert len(shortened) > 2 and all(shortened)
+
+
+def test_a_named_conversation_is_found_by_its_session_too_and_stored_once(tmp_path: Path) -> None:
+    store, history = tmp_path / "clew.db", rounds(0, 30)
+    with clew.Projection(context_length=WINDOW, store=store, name="thread-1") as view:
+        folded, session = view.fit(history), view.session
+    with clew.Projection(context_length=WINDOW, store=store, session=session) as view:
+        assert json.dumps(view.fit(history)) == json.dumps(folded)
+        assert view.session == session and len(view.compactions) == 1
+        found = [it.message["content"] for it in view.recall("part_17.py sets value_17")]
+        assert found.count("part_17.py sets value_17 to 629.") == 1

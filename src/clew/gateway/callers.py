@@ -39,7 +39,8 @@ RESERVED_SECONDS = 900.0
 RESERVED_OUTPUT = 4_000
 """Tokens of a reply that are reserved at most: few are longer, and clients ask for room for far more."""
 _MAX_REMEMBERED = 10_000
-_NO_KEY = bytes(32)
+_READINESS = "\0readyz"
+"""Among the callers whose requests are counted: no caller's name."""
 _FEWEST_CHARS = 24
 """Of a credential that only one caller has: providers' keys have 32 and more, what is sent in place of one has not."""
 _WHY = {
@@ -170,8 +171,8 @@ class Callers:
         return self._any[1]
 
     async def reach_store(self) -> None:
-        """Ask the store for something; raises what it raises."""
-        await self._store.find_key(_NO_KEY)
+        """Write to the store; raises what it raises, also where it can only be read any more."""
+        await self._store.take_calls(_READINESS, 1)
 
     async def _with_key(self, credential: CallerCredential) -> Caller:
         key = await self._find(hash_key(credential.secret))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -24,7 +24,7 @@ import aiohttp
 from clew.config import ModelSettings
 from clew.gateway.bodies import RequestBody, UnreadableBody
 from clew.gateway.wires import WireRequest
-from clew.messages import text_of
+from clew.messages import Message, text_of
 from clew.tokens import window_of
 
 SESSION_HEADER = "x-clew-session"
@@ -46,6 +46,8 @@ class ClientProgram:
     """The window that it assumes by itself; None: it has the model's."""
     compacts_at: float | None = None
     """The share of that window, by the usage that it is told, at which it compacts by itself."""
+    prompt: re.Pattern[str] | None = None
+    """Found in its system prompt, where its user agent is only that of its SDK."""
 
 
 CLIENTS = (
@@ -54,7 +56,14 @@ CLIENTS = (
     ClientProgram("opencode", re.compile(r"(?i)\bopencode"), ("x-session-id", "x-session-affinity"), None, 0.70),
     ClientProgram("Gemini CLI", re.compile(r"(?i)\bgeminicli"), (), 1_048_576, 0.50),
     ClientProgram("Qwen Code", re.compile(r"(?i)\bqwencode"), (), 131_072, 0.70),
-    ClientProgram("pi", re.compile(r"(?i)^pi \(|\bpi(?:-coding-agent)?/"), (), None, 0.85),
+    ClientProgram(
+        "pi",
+        re.compile(r"(?i)^pi \(|\bpi(?:-coding-agent)?/"),
+        (),
+        None,
+        0.85,
+        re.compile("operating inside pi, a coding agent"),
+    ),
     ClientProgram("aider", re.compile(r"(?i)\baider"), ()),
 )
 UNKNOWN_CLIENT = ClientProgram("", re.compile(r"(?!)"), ("x-claude-code-session-id", "x-session-id", "session-id"))
@@ -67,6 +76,12 @@ def client_of(headers: Mapping[str, str]) -> ClientProgram:
     if named is None and "x-codex-window-id" in headers:
         named = CLIENTS[0]
     return named or UNKNOWN_CLIENT
+
+
+def client_by_prompt(prompt: Message | None) -> ClientProgram:
+    """The program that says in its system prompt who it is: pi with the user agent of OpenAI's SDK."""
+    opening = text_of(prompt)[:_PROMPT_CHARS] if prompt else ""
+    return next((client for client in CLIENTS if client.prompt and client.prompt.search(opening)), UNKNOWN_CLIENT)
 
 
 def session_named(client: ClientProgram, headers: Mapping[str, str], body: RequestBody) -> str:
@@ -119,15 +134,19 @@ def told_prompt_tokens(client: ClientProgram, window: int, real: int, request_by
 
 # -- compaction, asked for by the client itself ------------------------------------------------------------------------
 
+OwnCompaction: TypeAlias = Literal["asked", "made"]
 _CODEX_KIND = re.compile(r'"request_kind"\s*:\s*"compact')
 
 
-def is_compaction_request(headers: Mapping[str, str]) -> bool:
-    """Whether a client says that it compacts by this request: Codex does, and leaves the tools out of it, and so does
-    Claude Code where it sends hints to gateways."""
-    if headers.get("x-claude-code-request-class", "").strip().lower() == "compaction":
-        return True
-    return bool(_CODEX_KIND.search(headers.get("x-codex-turn-metadata", "")))
+def own_compaction(headers: Mapping[str, str]) -> OwnCompaction | None:
+    """What a client says of compacting by itself: that this request asks for the summary, or that it is the first one
+    with it. Codex says the first, and leaves the tools out of it; Claude Code both, where it sends hints to gateways.
+    """
+    if headers.get("x-claude-code-context-compacted", "").strip():
+        return "made"
+    is_asked = headers.get("x-claude-code-request-class", "").strip().lower() == "compaction"
+    is_asked = is_asked or bool(headers.get("x-claude-code-compaction", "").strip())
+    return "asked" if is_asked or _CODEX_KIND.search(headers.get("x-codex-turn-metadata", "")) else None
 
 
 # -- the conversation of a stateless request ---------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from clew.facts import title_of
 from clew.gateway.admission import where_it_failed
 from clew.gateway.bodies import hashes_of, read_json, write_json
 from clew.gateway.callers import Caller
-from clew.gateway.clients import ClientProgram
+from clew.gateway.clients import ClientProgram, OwnCompaction
 from clew.gateway.merged_replies import RecallTurn
 from clew.gateway.wires import WirePath, WireRequest
 from clew.messages import DialectName, History
@@ -478,6 +478,8 @@ Mode: TypeAlias = Literal["observe", "spill", "compact"]
 MODES: tuple[Mode, ...] = ("observe", "spill", "compact")
 HandoffWriter: TypeAlias = Literal["model", "built-in"]
 HANDOFF_WRITERS: tuple[HandoffWriter, ...] = ("model", "built-in")
+FoldDelay: TypeAlias = Literal["payback", "handoff"]
+"""Why a fold that is due waits until `MUST_FOLD`: it would not pay back, or its model is still writing the handoff."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,6 +503,9 @@ class ExchangeRecord:
     """Overflows that the client has not seen."""
     usage: CanonicalUsage | None = None
     cost_micros: int | None = None
+    fold_waits_for: FoldDelay | None = None
+    own_compaction: OwnCompaction | None = None
+    """What the client says of compacting by itself."""
 
 
 @dataclass(slots=True)
@@ -526,6 +531,8 @@ class GatewayExchange:
     recovery: Recovery | None = None
     is_folded: bool = False
     is_fallback: bool = False
+    fold_waits_for: FoldDelay | None = None
+    own_compaction: OwnCompaction | None = None
     drops_thinking: bool = False
     """Whether thoughts from before the newest fold are left out."""
     drops_all_thinking: bool = False
@@ -571,4 +578,6 @@ class GatewayExchange:
             len(self.recovery.tried) if self.recovery else 0,
             self.usage,
             self.cost_micros,
+            self.fold_waits_for,
+            self.own_compaction,
         )

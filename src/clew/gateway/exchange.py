@@ -27,9 +27,10 @@ from clew.gateway.clients import (
     MAX_NAME_CHARS,
     MODE_HEADER,
     SESSION_HEADER,
+    client_by_prompt,
     client_of,
-    is_compaction_request,
     lineage_of,
+    own_compaction,
     session_named,
     told_prompt_tokens,
 )
@@ -296,7 +297,6 @@ _LEAST_MARGIN = 256
 """Tokens that our count of a prompt may be too low by."""
 _LEAST_OUTPUT = 1_024
 """Where less room is left, the client's own figure is sent: the upstream's refusal makes the conversation smaller."""
-_WAITS = "a conversation of %d tokens in a window of %d is not folded before %.0f%% of it: %s"
 
 
 class RequestFitting:
@@ -351,7 +351,10 @@ class RequestFitting:
             ready = await self._handoffs.ready(conversation)
             if ready is None or not await conversation.use_prepared(ready, conversation.size.tokens):
                 await conversation.compact_now()
-            return HistoryHandle(conversation.session, conversation.view.next_seq)
+            if (own := await opened.view.own(conversation)) is not conversation:
+                self._use(exchange, own)
+                await own.compact_now()
+            return HistoryHandle(own.session, own.view.next_seq)
 
     async def count(
         self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
@@ -387,7 +390,10 @@ class RequestFitting:
                 self._output_limits.clear()
             self._output_limits[exchange.caller.owner, request.model] = (fault.limit, fault.output_cap)
         async with opened.lock:
-            return await self._shown(exchange, request, opened, conversation)
+            if (own := await opened.view.own(conversation)) is not conversation:
+                self._use(exchange, own)
+                recovery.conversation = own
+            return await self._shown(exchange, request, opened, own)
 
     # -- one request ---------------------------------------------------------------------------------------------------
 
@@ -401,9 +407,9 @@ class RequestFitting:
             opened = matched.opened
             exchange.hold(opened)
             target = self._target_of(exchange, request, headers)
-            exchange.conversation = conversation = await opened.take(request, matched, target)
+            conversation = await opened.take(request, matched, target)
             exchange.may_recall = self._recall.may_offer(exchange, request, headers)
-            conversation.engine.recall_hint = RECALL_HINT if exchange.may_recall else ""
+            self._use(exchange, conversation)
             self._watch_writing(exchange, conversation.writing)
             exchange.taken = opened.view.taken
             if exchange.mode == "observe":
@@ -412,9 +418,16 @@ class RequestFitting:
                 await bound_newest(conversation)
             else:
                 await self._fold_if_due(exchange, request, conversation)
+                if (own := await opened.view.own(conversation)) is not conversation:
+                    self._use(exchange, conversation := own)
+                    await self._fold_if_due(exchange, request, conversation)
                 self._lower_output(exchange, conversation)
             shown = await self._shown(exchange, request, opened, conversation)
             return list(request.items) if shown is None and is_expanded else shown
+
+    def _use(self, exchange: GatewayExchange, conversation: Conversation) -> None:
+        exchange.conversation = conversation
+        conversation.engine.recall_hint = RECALL_HINT if exchange.may_recall else ""
 
     def _target_of(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ModelTarget:
         """The model of a request, with the window that its headers ask for."""
@@ -470,7 +483,7 @@ class RequestFitting:
         if is_due and not must:
             target = conversation.target
             if not pays_back(tokens, conversation.turns, request.model, target.served_by):
-                _log.info(_WAITS, tokens, window, 100 * MUST_FOLD, "at the prices of its model a fold does not pay yet")
+                exchange.fold_waits_for = "payback"
                 return
         if not is_by_model:
             if conversation.preparer.task is not None and conversation.preparer.asks_model:
@@ -485,7 +498,7 @@ class RequestFitting:
             if must and not is_used:
                 await conversation.compact_at_once(tokens)
             elif not is_used:
-                _log.info(_WAITS, tokens, window, 100 * MUST_FOLD, "its model is still writing the handoff")
+                exchange.fold_waits_for = "handoff"
 
     async def _fold_early(
         self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation, tokens: int
@@ -536,7 +549,7 @@ class RequestFitting:
     def _key(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ConversationKey:
         joined = headers.get(SESSION_HEADER, "").strip()[:MAX_NAME_CHARS]
         named = joined or session_named(exchange.client, headers, request.body)
-        has_tools = request.has_tools or is_compaction_request(headers) or asks_for_handle(request)
+        has_tools = request.has_tools or exchange.own_compaction == "asked" or asks_for_handle(request)
         lineage = lineage_of(request, named, has_tools=has_tools, is_joined=bool(joined))
         return ConversationKey(exchange.caller.owner, lineage.name, lineage.tree)
 
@@ -613,6 +626,7 @@ class Exchanges:
         headers = {name.lower(): value for name, value in http.headers.items()}
         mode, writer = self._mode_of(headers, caller), self.handoffs.writer_for(headers, caller)
         exchange = GatewayExchange(http, path, caller, raw, client_of(headers), mode, writer)
+        exchange.own_compaction = own_compaction(headers)
         try:
             if path.action == "count":
                 self._read(exchange)
@@ -655,6 +669,8 @@ class Exchanges:
             body = RequestBody(exchange.raw)
             exchange.model = (exchange.path.model or body.text("model"))[:MAX_MODEL_CHARS]
             exchange.request = exchange.path.wire.read(body, exchange.path)
+            if exchange.request is not None and not exchange.client.name:
+                exchange.client = client_by_prompt(exchange.request.prompt)
         except NestedTooDeep:
             exchange.status = 400
             raise Refusal(400, "the values of the request are nested too deep") from None
@@ -754,7 +770,7 @@ class Exchanges:
             words = text.decode("utf-8", "replace")
             fault = classify_error(status, words, exchange.host, headers=answer_headers, request=exchange.raw)
             if not is_overflow(fault) and self._recall.refuse(exchange, status, words):
-                items = await self._fitting.show_again(exchange)
+                items = await or_fall_back(exchange, self._fitting.show_again(exchange))
                 continue
             try:
                 items = await self._fitting.make_smaller(exchange, fault, words if status == 400 else "", response)

@@ -153,6 +153,8 @@ def exchange_figures(record: ExchangeRecord) -> dict[str, Any]:
         "folded": record.is_folded,
         "fallback": record.is_fallback,
         "recovered": record.recovered,
+        "fold_waits_for": record.fold_waits_for,
+        "own_compaction": record.own_compaction,
         "input_tokens": usage.prompt_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,
         "cache_read_tokens": usage.cache_read_tokens if usage else None,
@@ -170,6 +172,10 @@ def _exchange_words(figures: dict[str, Any]) -> str:
         words.append(f"{figures['input_tokens']:,} in ({figures['cache_read_tokens']:,} cached)")
         words.append(f"{figures['output_tokens']:,} out")
     words += [name for name in ("folded", "fallback", "recovered") if figures[name]]
+    if "fold_waits_for" in figures:
+        words.append(f"fold waits for {figures['fold_waits_for']}")
+    if "own_compaction" in figures:
+        words.append(f"own compaction {figures['own_compaction']}")
     return ", ".join(words)
 
 

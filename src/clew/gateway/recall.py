@@ -22,7 +22,7 @@ from clew.events import HistoryRecalled
 from clew.gateway.admission import where_it_failed
 from clew.gateway.bodies import RequestBody, UnreadableBody, bounded_cache, join_items, read_json, write_json
 from clew.gateway.callers import Caller, Callers
-from clew.gateway.clients import RECALL_HEADER, is_compaction_request
+from clew.gateway.clients import RECALL_HEADER
 from clew.gateway.conversations import GatewayExchange, OpenConversation
 from clew.gateway.items import without_thinking
 from clew.gateway.merged_replies import RecallTurn
@@ -389,7 +389,8 @@ class GatewayRecall:
 
     def may_offer(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> bool:
         """Whether the tools may be in a request, once its conversation is folded."""
-        if exchange.mode != "compact" or not self.is_on(headers, exchange.caller) or is_compaction_request(headers):
+        is_summary = exchange.own_compaction == "asked"
+        if exchange.mode != "compact" or not self.is_on(headers, exchange.caller) or is_summary:
             return False
         if (exchange.caller.owner, request.model) in self._refused:
             return False

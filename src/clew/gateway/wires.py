@@ -88,6 +88,10 @@ class WireRequest:
 _FORMATS = frozenset("structured_outputs structural_tag grammar json_schema regex ebnf format".split())
 
 
+class TooManyItems(ValueError):  # noqa: N818 (reads as what it says)
+    """A request with more messages than any conversation has: it passes as it came, and is counted as a fallback."""
+
+
 class GatewayWire(ABC):
     """One wire."""
 
@@ -114,11 +118,13 @@ class GatewayWire(ABC):
         """Tell other prompt tokens in an event or a body of a reply; whether it had any."""
 
     def read(self, body: RequestBody, path: WirePath) -> WireRequest | None:
-        """The request; None where its history is not in it, or is nothing that can be read."""
+        """The request; None where its history is not in it, or is nothing that can be read. Raises `TooManyItems`."""
         model = path.model or body.text("model")
         listed = body.items(self.list_field)
-        if listed is None or len(listed) > MAX_ITEMS or len(model) > MAX_MODEL_CHARS:
+        if listed is None or len(model) > MAX_MODEL_CHARS:
             return None
+        if len(listed) > MAX_ITEMS:
+            raise TooManyItems(f"{len(listed):,} messages; at most {MAX_ITEMS:,} are read")
         count = next((at for at, item in enumerate(listed) if not _is_prompt(item)), len(listed))
         lead, items = listed[:count], listed[count:]
         return WireRequest(self, body, model, lead, items, self._is_streamed(body, path), self._cap(body))

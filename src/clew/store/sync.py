@@ -16,7 +16,7 @@ from clew.store.sessions import NewSession, SessionRow
 
 _NEWEST_CHAINS = 32
 _FIRST_OF_TREE = (
-    "SELECT s.name FROM conversations c JOIN sessions s ON s.conversation = c.id"
+    "SELECT s.name, s.title FROM conversations c JOIN sessions s ON s.conversation = c.id"
     " WHERE c.owner = ? AND substr(c.lineage, 1, ?) = ? ORDER BY s.id LIMIT 1"
 )
 # Two processes may begin the same history at the same time: the second waits, and finds what the first has written.
@@ -185,11 +185,11 @@ def _begin(
 
 
 def _in_tree(new: NewSession) -> Steps[NewSession]:
-    """A new session under the first one of its tree, where there is one."""
+    """A new session under the first one of its tree, where there is one; with its title, where it has none itself."""
     if not new.tree:
         return new
     first = yield from fetch_one(_FIRST_OF_TREE, new.owner, len(new.tree), new.tree)
-    return new if first is None else replace(new, parent=first[0], kind="subagent")
+    return new if first is None else replace(new, parent=first[0], kind="subagent", title=new.title or first[1])
 
 
 def _tip_of_conversation(conversation: int) -> Steps[SessionRow]:

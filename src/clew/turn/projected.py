@@ -96,7 +96,10 @@ class ProjectedConversation:
         """
         conversation = await self.take(items, dialect, target)
         await conversation.fit(TurnOptions(tools=tools, prompt=prompt))
-        return self.show(conversation)
+        own = await self.own(conversation)
+        if own is not conversation:
+            await own.fit(TurnOptions(tools=tools, prompt=prompt))
+        return self.show(own)
 
     async def take(
         self,
@@ -116,6 +119,22 @@ class ProjectedConversation:
         if target is not None and target != conversation.target:
             await conversation.use_model(target)
         return conversation
+
+    async def own(self, conversation: Conversation) -> Conversation:
+        """The conversation itself; a branch of it where others were found to have gone on with it otherwise.
+
+        A fold shows what the store has, and that may be more than the history that was taken, or something else.
+        """
+        history = self._history
+        if history is None or conversation.view.next_seq == len(history):
+            return conversation
+        await self._settled()
+        own = await self._runtime.conversation(self.session or conversation.session)
+        if own.view.next_seq != len(history):
+            own = await self._sync(history.raw, history.dialect)
+        if own.target != conversation.target:
+            await own.use_model(conversation.target)
+        return own
 
     async def peek(self, items: Sequence[Any], dialect: DialectName) -> list[Any] | None:
         """What a history would be shown as, by what the store has of it: written items, and the places of the others.
@@ -142,11 +161,16 @@ class ProjectedConversation:
         )
 
     def show_if_changed(self, conversation: Conversation) -> list[Any] | None:
-        """The same as written items, and places of those that leave as received; None where all of them do."""
+        """The same as written items, and places of those that leave as received; None where all of them do.
+
+        `StaleHistory` where the view is not of the history alone: `own` gives one that is.
+        """
         self._share_messages(conversation)
         view, history = conversation.view, self._history
         self._sent = len(conversation.messages)
         assert history is not None
+        if view.next_seq != len(history):
+            raise StaleHistory(conversation.session, len(history), view.next_seq)
         if view.base is None and self._sent == len(history):
             return None
         written = view.stored.written

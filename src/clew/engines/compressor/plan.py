@@ -3,7 +3,8 @@
 Every budget rises with the window and none is larger than it.
 
 `plan_compaction` serves `compress` and `preview`. It asks no model and changes nothing. A cut never parts a call from
-its results. The newest user message always stays, word for word unless it alone is more than half of what may stay.
+its results. The newest user message always stays, word for word unless it alone is more than half of what may stay: of
+a larger one both ends stay, and while it is the last message of a window they may be as long as that has room for.
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ _LARGE_TARGET = 12_000
 """From here on what was said and seen last is worth more, as it was, than more lines of what preceded."""
 # Of the threshold, what is left beside the system prompt and the tools in most programs; and the least to count with.
 _ORDINARY_FREE, _LEAST_FREE = 0.75, 0.1
+_NEWEST_SHARE, _OVERSIZED_SHARE = 0.5, 0.85
+"""Of the threshold, for a request whose newest results were shortened; and where one message alone is more than half of
+the threshold. What is left is for the turns until the next compaction, and for a count that is too low."""
 _MIN_FREED = 0.10
 _GROWTH_THAT_RESETS = 0.10
 _SPEAKERS = ("user", "assistant")
@@ -357,8 +361,7 @@ def plan_compaction(
         staying = _filled_up(settings, history, staying, settings.budgets.total)
     summary = _summary_budget(settings, history, cut, sizes, staying)
     if is_needed and settings.budgets.total is None:
-        room = settings.budgets.threshold // 2 - (before - read.tokens) - summary
-        staying = _with_newest_results(settings, history, staying, room)
+        staying = _with_longer_newest(settings, read, staying, before - read.tokens + summary)
     return CompactionPlan(
         source=read.source,
         repaired=read.repaired,
@@ -603,15 +606,22 @@ def _filled_up(
     return filled
 
 
-def _with_newest_results(
-    settings: PlanSettings, history: NumberedHistory, staying: Mapping[int, Message], most: int
+def _with_longer_newest(
+    settings: PlanSettings, read: CountedHistory, staying: Mapping[int, Message], beside: int
 ) -> Mapping[int, Message]:
-    """What stays, with longer ends of the results that the model is about to read, while all of it has at most so many
-    tokens: what is free of the window is theirs."""
-    messages, count = history.messages, settings.sizes.message
-    room, filled = most - settings.sizes.total(list(staying.values())), dict(staying)
-    for at in reversed(_last_group(messages)):
-        if messages[at]["role"] != "tool" or at not in filled or filled[at] is messages[at]:
+    """What stays, with longer ends of what the model is about to read: what is free of the window is theirs.
+
+    `beside` is what the request takes beside what stays.
+    """
+    history, count, threshold = read.numbered, settings.sizes.message, settings.budgets.threshold
+    messages = history.messages
+    newest = [at for at in reversed(_last_group(messages)) if messages[at]["role"] in ("tool", "user")]
+    is_oversized = any(read.sizes[at] > threshold // 2 for at in newest)
+    share = _OVERSIZED_SHARE if is_oversized else _NEWEST_SHARE
+    room = int(share * threshold) - beside - settings.sizes.total(list(staying.values()))
+    filled = dict(staying)
+    for at in newest:
+        if at not in filled or filled[at] is messages[at]:
             continue
         size = count(filled[at])
         longer = cut_to_tokens(messages[at], history.references[at], size + room, count, sought_before(messages, at))
