@@ -59,6 +59,10 @@ _PASSED = ("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOM
 _MAX_DEPTH = 12
 _MAX_WORDS = 1_500
 """Of all command lines inside a line: more than anybody reads before agreeing."""
+_ENDLESS_LOOP = re.compile(
+    r"\b(?:while\s+(?:true|:|\[\s+1\s+\]|\(\(\s*1\s*\)\))|until\s+false|for\s*\(\(\s*;\s*;\s*\)\))\s*[;\n]"
+)
+_ENDS_LOOP = re.compile(r"\b(?:break|exit|return|read|sleep|wait|timeout)\b")
 _COMMAND_PREFIX = re.compile(r"^\+?[:\s]*(?:!|(?:shell|spawn|system)\s+)?")
 """What an editor or a debugger needs before a shell command."""
 
@@ -146,7 +150,7 @@ class _CommandAssessor:
         self.written: set[str] = set()
         """Files that the line writes."""
         self.scripts: list[WrittenScript] = []
-        self._paths = PathResolver(project, environ or {})
+        self._paths = PathResolver(project, environ or {}, self._session_files)
         self._variables = {name: value for name in _PASSED if (value := (environ or {}).get(name))}
         self._downloaded: set[str] = set()
         self._cloned: set[str] = set()
@@ -161,6 +165,8 @@ class _CommandAssessor:
         self._words += sum(len(one.words) + len(one.assignments) + len(one.redirects) + 1 for one in line.commands)
         if self._words > _MAX_WORDS:
             raise UnreadableCommand(f"it has more than {_MAX_WORDS:,} words")
+        if _ENDLESS_LOOP.search(text) and not _ENDS_LOOP.search(text):
+            yield RiskFinding(RiskKind.EXHAUST, "repeats commands without an end", printable_line(text), text)
         folders: dict[tuple[int, ...], str | None] = {(): folder}
         for simple in line.commands:
             subshells = simple.subshells
