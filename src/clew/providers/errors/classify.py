@@ -268,8 +268,9 @@ HEAD_CHARS = 8_000
 TAIL_CHARS = 4_000
 _MAX_CAUSES = 8
 
-_UNICODE_ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
-_WHITESPACE_ESCAPE = re.compile(r"\\+[nrt]")
+# Each run of backslashes is looked at once.
+_UNICODE_ESCAPE = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
+_WHITESPACE_ESCAPE = re.compile(r"(?<!\\)\\+[nrt]")
 _BACKSLASHES = re.compile(r"\\+")
 _TAG = re.compile(r"<!--[^>]{0,200}-->|</?[a-zA-Z][^<>]{0,200}>")
 _URL = re.compile(r"https?://[^\s\"'<>)\]}\\,]*", re.IGNORECASE)
