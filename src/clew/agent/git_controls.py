@@ -127,7 +127,7 @@ class TrustedGit:
         moved = [self._moved(one.path, one.why) for one in dict.fromkeys(found) if os.path.lexists(one.path)]
         return [*moved, *self._changed_programs()]
 
-    def settle(self, left: LeftCode, *, keeps: bool) -> str:
+    def decide(self, left: LeftCode, *, keeps: bool) -> str:
         """Do with it what a person decided; a sentence about it."""
         name = self._name(left.path)
         if not keeps and left.aside is None:
@@ -346,11 +346,11 @@ def _digest(path: Path) -> bytes | None:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_HASHED_BYTES:
                 return f"{status.st_mode} {status.st_size} {status.st_ino} {status.st_ctime_ns}".encode()
-            found = file_digest(file, blake2b)
-        if path.name == "package.json":
-            found = _digest_of_scripts(path) or found
-        found.update(str(status.st_mode).encode())
-        return found.digest()
+            found = file_digest(file, blake2b).digest()
+        scripts = _scripts_of(path) if path.name == "package.json" else None
+        if scripts is not None:
+            found = json.dumps(scripts, sort_keys=True).encode()
+        return blake2b(found + str(status.st_mode).encode()).digest()
     except OSError:
         return None
 
@@ -444,8 +444,3 @@ def _scripts_of(package: Path) -> dict[str, object] | None:
         if isinstance(read, dict)
         else None
     )
-
-
-def _digest_of_scripts(package: Path) -> blake2b | None:
-    scripts = _scripts_of(package)
-    return None if scripts is None else blake2b(json.dumps(scripts, sort_keys=True).encode())

@@ -87,7 +87,7 @@ class CommandSandbox(Protocol):
     def set_aside(self) -> list[LeftCode]:
         """Set aside what commands left that would run outside."""
 
-    def settle(self, left: LeftCode, *, keeps: bool) -> str:
+    def decide(self, left: LeftCode, *, keeps: bool) -> str:
         """Do with it what a person decided; a sentence about it."""
 
 
@@ -364,7 +364,9 @@ class BackgroundCommands:
             command.left = []
         return found
 
-    async def settle(self, found: Sequence[LeftCode], confirm: Callable[[Risk], Awaitable[bool | None]]) -> list[str]:
+    async def ask_about(
+        self, found: Sequence[LeftCode], confirm: Callable[[Risk], Awaitable[bool | None]]
+    ) -> list[str]:
         """Ask a person what becomes of what commands left; a sentence about each. Without an answer nothing changes."""
         sentences = []
         for left in found:
@@ -376,8 +378,8 @@ class BackgroundCommands:
                     left.text,
                 )
             )
-            settle = self._sandbox.settle if self._sandbox is not None else None
-            sentences.append(str(left) if keeps is None or settle is None else settle(left, keeps=keeps))
+            decide = self._sandbox.decide if self._sandbox is not None else None
+            sentences.append(str(left) if keeps is None or decide is None else decide(left, keeps=keeps))
         return sentences
 
     def newly_ended(self) -> tuple[BackgroundCommand, ...]:

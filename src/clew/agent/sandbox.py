@@ -94,9 +94,9 @@ class BubblewrapSandbox:
         """Set aside what commands left by which git would run code outside."""
         return self._git.set_aside()
 
-    def settle(self, left: LeftCode, *, keeps: bool) -> str:
+    def decide(self, left: LeftCode, *, keeps: bool) -> str:
         """Put it back in its place, or leave it aside; a sentence about it."""
-        return self._git.settle(left, keeps=keeps)
+        return self._git.decide(left, keeps=keeps)
 
     def _mounts(self) -> dict[str, list[str]]:
         mounts = {path: ["--tmpfs", path] for path in _EMPTY_FOLDERS if Path(path).is_dir()}

@@ -21,7 +21,6 @@ from clew.agent.command_risk.command import (
     PathResolver,
     RiskFinding,
     findings_of,
-    is_below,
 )
 from clew.agent.command_risk.nested import (
     assignments_in_arguments,
@@ -48,6 +47,7 @@ from clew.agent.command_risk.tables import (
     SEARCH_PATH_VARIABLES,
     RiskKind,
 )
+from clew.agent.files.paths import is_below
 from clew.agent.files.session_files import SessionFiles, WrittenScript
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, CommandLine, SimpleCommand, UnreadableCommand, Word, join_words, read_command_line

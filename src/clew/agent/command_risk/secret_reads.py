@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from clew.agent.command_risk.command import Findings, InspectedCommand, RiskFinding, is_below, rule
+from clew.agent.command_risk.command import Findings, InspectedCommand, RiskFinding, rule
 from clew.agent.command_risk.tables import DESTINATIONS, NAMES, WRAPPERS, RiskKind, pattern
 from clew.agent.files.file_types import secret_kind
+from clew.agent.files.paths import is_below
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, SimpleCommand, Word
 

@@ -189,7 +189,7 @@ class TerminalTool(AgentTool):
         seconds = time.monotonic() - started
         text = output.text().rstrip("\n")
         news = [f"{one.id} {one.state}" for one in self.background.newly_ended()]
-        sentences = await self.background.settle([*left, *self.background.take_left()], call.confirm)
+        sentences = await self.background.ask_about([*left, *self.background.take_left()], call.confirm)
         text = "\n".join([*([text] if text else []), *(f"[{sentence}]" for sentence in sentences), *news])
         report = _report(text, code, seconds, request.seconds, left_some)
         return ToolResult(report, is_error=code is None, has_failed=bool(code))
@@ -298,7 +298,7 @@ class ProcessTool(AgentTool):
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         result = await self._run(arguments)
-        sentences = await self._background.settle(self._background.take_left(), call.confirm)
+        sentences = await self._background.ask_about(self._background.take_left(), call.confirm)
         text = "\n".join([result.text, *(f"[{sentence}]" for sentence in sentences)])
         return replace(result, text=text) if sentences else result
 
