@@ -423,7 +423,16 @@ def test_a_file_of_the_project_is_not_written_over_without_a_question(command: s
 
 
 @pytest.mark.parametrize(
-    "command", ["echo x >> README.md", "tee -a README.md", "sed -i s/a/b/ README.md", "cp x.example README.md"]
+    "command",
+    [
+        "echo x >> README.md",
+        "tee -a README.md",
+        "mv README.md docs.md",
+        "sort -o README.md README.md",
+        "gzip -k README.md",
+        "sed -i s/a/b/ README.md",
+        "cp x.example README.md",
+    ],
 )
 def test_a_file_that_keeps_what_it_holds_is_not_asked_about(command: str, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("work\n")

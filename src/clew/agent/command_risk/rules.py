@@ -280,8 +280,10 @@ def overwriting_files(command: InspectedCommand) -> Findings:
     An editor such as `sed -i` keeps the most of it, and a file that is also an argument is worked on.
     """
     targets = [one.target for one in command.parsed.redirects if one.operator in {">", ">|", "&>"}]
-    if command.name not in _EDITS_FILES and not (command.name == "tee" and command.has_flag("-a", "--append")):
-        targets += written_words(command)
+    if command.name == "mv":
+        targets += command.positional[1:][-1:]
+    elif command.name not in _EDITS_FILES and not (command.name == "tee" and command.has_flag("-a", "--append")):
+        targets += (word for word in written_words(command) if command.texts.count(word.text) < 2)
     if command.name == "find":
         targets += [
             after for word, after in zip(command.args, command.args[1:], strict=False) if word.text.startswith("-fp")
@@ -302,7 +304,9 @@ def overwriting_files(command: InspectedCommand) -> Findings:
 
 
 _TEMPLATE = re.compile(r"\.(?:example|sample|template|dist|defaults?)$")
-_EDITS_FILES = frozenset("chgrp chmod chown gsed mkdir mkfifo patch perl rmdir sed touch".split())
+_EDITS_FILES = NAMES["COMPRESSORS"] | frozenset(
+    "chgrp chmod chown mkdir mkfifo mknod patch perl rmdir sed touch".split()
+)
 _ENDLESS = frozenset(("/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"))
 _HUGE = re.compile(r"(?:^|[=+-])\d{3,}[gG]i?B?$|(?:^|[=+-])\d+[TPE]i?B?$")
 

@@ -341,7 +341,7 @@ _NAMES_NO_FILE = re.compile(
     r"regex|pattern|replace|uri|base-?url|mount-?path|subj)$"
 )
 """Flags whose value looks like a path and is a text, an address or a place for later."""
-_NOT_READ = frozenset("cut expr ln tr useradd vgrep xargs".split())
+_NOT_READ = frozenset("expr ln tr xargs".split())
 """What looks like a path is a character for them, or a rule of its own handles it."""
 
 
