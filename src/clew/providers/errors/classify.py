@@ -357,7 +357,8 @@ _UNIT_NAMES = {
 }
 _UNITS = "|".join(sorted(_UNIT_NAMES, key=len, reverse=True))
 _PART = re.compile(rf"({_AMOUNT})\s?({_UNITS})(?![a-z])")
-_SPAN = rf"{_AMOUNT}\s?(?:{_UNITS})(?![a-z])(?:(?:,? and |,? )?{_AMOUNT}\s?(?:{_UNITS})(?![a-z]))*"
+_SPAN = rf"{_AMOUNT}\s?(?:{_UNITS})(?![a-z])(?:(?:,? and |,? )?{_AMOUNT}\s?(?:{_UNITS})(?![a-z])){{0,5}}+"
+"""Of at most six parts: more are no time, and would be looked at again from each of them."""
 
 # One row per wording. `span` has units; `seconds` and `millis` are bare numbers.
 _PATTERNS = tuple(
