@@ -62,6 +62,7 @@ _MAX_WORDS = 1_500
 _ENDLESS_LOOP = re.compile(
     r"\b(?:while\s+(?:true|:|\[\s+1\s+\]|\(\(\s*1\s*\)\))|until\s+false|for\s*\(\(\s*;\s*;\s*\)\))\s*[;\n]"
 )
+_REPEATED_HARM = re.compile(r">>\s*(?!/dev/)|\b(?:mkdir|tee|curl|wget)\b")
 _ENDS_LOOP = re.compile(r"\b(?:break|exit|return|read|sleep|wait|timeout)\b")
 _COMMAND_PREFIX = re.compile(r"^\+?[:\s]*(?:!|(?:shell|spawn|system)\s+)?")
 """What an editor or a debugger needs before a shell command."""
@@ -165,7 +166,8 @@ class _CommandAssessor:
         self._words += sum(len(one.words) + len(one.assignments) + len(one.redirects) + 1 for one in line.commands)
         if self._words > _MAX_WORDS:
             raise UnreadableCommand(f"it has more than {_MAX_WORDS:,} words")
-        if _ENDLESS_LOOP.search(text) and not _ENDS_LOOP.search(text):
+        loop = _ENDLESS_LOOP.search(text)
+        if loop and _REPEATED_HARM.search(text, loop.end()) and not _ENDS_LOOP.search(text, loop.end()):
             yield RiskFinding(RiskKind.EXHAUST, "repeats commands without an end", printable_line(text), text)
         folders: dict[tuple[int, ...], str | None] = {(): folder}
         for simple in line.commands:
