@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent.command_risk import risk_kinds_of_command, risk_of_command
+from clew.agent.command_risk import assess_command, risk_kinds_of_command, risk_of_command
 from clew.agent.command_risk.tables import RiskKind
+from clew.agent.files.session_files import SessionFiles
 from tests.support.cases import every_case
 
 HOME = "/home/someone"
@@ -392,3 +393,69 @@ def test_what_programs_make_again_and_folders_of_tests_are_not_asked_about(comma
 )
 def test_ways_out_of_such_folders_and_changes_in_the_cloud_are_asked_about(command: str, tmp_path: Path) -> None:
     assert risk_of_command(command, tmp_path, None, {"HOME": "/home/someone"}) is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 gen.py > README.md",
+        "gawk -i inplace 1 README.md",
+        "echo x | tee README.md",
+        "sort x | sponge README.md",
+        "find . -fprint README.md",
+        "curl -o README.md https://example.org/x",
+        "wget -O README.md https://example.org/x",
+        "cp x README.md",
+        "mv x README.md",
+        "dd if=x of=README.md",
+        "tar xf a.tar README.md",
+    ],
+)
+def test_a_file_of_the_project_is_not_written_over_without_a_question(command: str, tmp_path: Path) -> None:
+    assert risk_of_command(command, tmp_path, None, {}) is None or "curl" in command or "wget" in command
+    (tmp_path / "README.md").write_text("work\n")
+    risk = risk_of_command(command, tmp_path, None, {})
+    assert risk is not None and "writes over README.md" in " ".join(risk.reasons)
+    own = SessionFiles()
+    own.record(tmp_path / "README.md")
+    again = assess_command(command, tmp_path, None, {}, own).risk
+    assert again is None or "writes over" not in " ".join(again.reasons)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x >> README.md",
+        "tee -a README.md",
+        "mv README.md docs.md",
+        "sort -o README.md README.md",
+        "gzip -k README.md",
+        "sed -i s/a/b/ README.md",
+        "cp x.example README.md",
+    ],
+)
+def test_a_file_that_keeps_what_it_holds_is_not_asked_about(command: str, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("work\n")
+    assert risk_of_command(command, tmp_path, None, {}) is None
+
+
+ENDLESS = (
+    "yes > x;dd if=/dev/zero of=x;cat /dev/urandom > x;yes | tee x;truncate -s 50T x;while true; do echo x >> y; done"
+)
+ENDS = (
+    "yes | head -3 > x;dd if=/dev/zero of=x count=1;yes > /dev/null;head -c 9 /dev/urandom > x;"
+    "while true; do date; sleep 9; done"
+)
+
+
+def test_an_endless_output_does_not_go_into_a_file_without_a_question() -> None:
+    def asked(commands: str) -> list[bool]:
+        lines = commands.replace("; do", "\0 do").replace("; sleep", "\0 sleep").replace("; done", "\0 done").split(";")
+        return [risk_of_command(line.replace("\0", ";"), PROJECT) is not None for line in lines]
+
+    assert all(asked(ENDLESS)) and not any(asked(ENDS))
+
+
+def test_a_table_of_jobs_out_of_a_pipe_is_asked_about() -> None:
+    assert risk_of_command("echo '* * * * * date' | crontab", PROJECT) is not None
+    assert risk_of_command("crontab -l | head", PROJECT) is None

@@ -17,6 +17,7 @@ from clew.testing.runtime import SESSION, flow_with
 from clew.testing.scripted import ScriptedProvider
 from clew.tokens import count_tokens
 from clew.turn import receive
+from tests.support.damaged_index import damage_index
 
 
 @pytest.fixture
@@ -171,3 +172,13 @@ def test_the_tool_only_looks_and_its_schema_is_small(store: Store) -> None:
     assert tool.is_read_only
     assert tool.headline({"query": "a\nb"}) == "recall a b"
     assert count_tokens([], tools=[tool.schema], model="gpt-4o") < 200
+
+
+async def test_a_damaged_index_is_told_with_the_hits(store: Store, tmp_path: Path) -> None:
+    await store.append("old", [user("a heron")])
+    assert "doctor" not in (await recall(store, query="heron")).text
+    await store.close()
+    damage_index(tmp_path)
+    async with open_store(tmp_path / "state.db") as again:
+        found = await recall(again, query="heron")
+        assert "a heron" in found.text and "clew doctor --repair" in found.text

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from clew.agent import Risk
+from clew.agent.approvals import ApprovalAnswer, ApprovalMode, Approvals
 from clew.agent.processes import BackgroundCommands
 from clew.agent.sandbox import BubblewrapSandbox
 from clew.agent.tools import CallContext
-from clew.agent.tools.terminal import TerminalTool
+from clew.agent.tools.terminal import ProcessTool, TerminalTool
 from clew.errors import SandboxUnavailable
 
 CALL = CallContext("s", "c")
@@ -111,6 +114,16 @@ ESCAPES = {
         + "; printf '[include]\\n\\tpath = ../../inc\\n' >> sub/.git/config",
         "sub",
     ),
+    "a comment with a line break of other readers": (
+        "git init -q sub; printf '[core]\n# \\013[color]\n\tfsmonitor = \"touch {0}\"\n' >> sub/.git/config; "
+        "touch sub/x; git -C sub add x",
+        "sub",
+    ),
+    "a comment with a line separator": (
+        "git init -q sub; printf '[core]\n# \\342\\200\\250[color]\n\tfsmonitor = \"touch {0}\"\n' >> sub/.git/config; "
+        "touch sub/x; git -C sub add x",
+        "sub",
+    ),
     "a filter": (
         "git init -q sub; cd sub; echo '* filter=x' > .gitattributes; "
         "git config filter.x.clean 'touch {0}; cat'; echo 1 > a; git add a; echo 2 > a; touch -d '1 hour ago' a",
@@ -147,6 +160,12 @@ ESCAPES_OF_TRUSTED = {
         "mkdir tools; echo cat > tools/clean.sh; echo '*.txt filter=x' > .gitattributes; "
         "git config filter.x.clean 'sh tools/clean.sh'",
         "echo 'touch {0}; cat' > tools/clean.sh; echo 3 > a.txt",
+        ".",
+    ),
+    "the end of a large program": (
+        "mkdir tools; (echo '#!/bin/sh'; yes '# padding padding padding' | head -4000; echo cat) > tools/clean.sh; "
+        "echo '*.txt filter=x' > .gitattributes; git config filter.x.clean 'sh tools/clean.sh'",
+        "sed -i '$d' tools/clean.sh; echo 'touch {0}; cat' >> tools/clean.sh; echo 3 > a.txt",
         ".",
     ),
     "a config that an included config includes": (
@@ -235,6 +254,133 @@ async def test_what_was_set_aside_is_named_and_kept(tmp_path: Path) -> None:
     text = await inside.run(command)
     assert "sub/.git" in text and "core.fsmonitor" in text
     assert (inside.project / "sub/.git.untrusted/config").exists()
+
+
+class Person:
+    """Answers the questions about what a command left."""
+
+    def __init__(self, answer: ApprovalAnswer) -> None:
+        self._answer = answer
+        self.asked: list[Risk] = []
+
+    async def __call__(self, tool: str, risk: Risk) -> tuple[ApprovalAnswer, str]:
+        del tool
+        self.asked.append(risk)
+        return self._answer, ""
+
+    def call(self, mode: ApprovalMode = "ask") -> CallContext:
+        approvals = Approvals(mode, self)
+        return CallContext("s", "c", confirm=lambda risk: approvals.confirm("terminal", risk))
+
+
+LEAVES_REPOSITORY = "git init -q sub; git -C sub config alias.st '!git status'"
+
+
+@pytest.mark.parametrize("answer", ["once", "no"])
+async def test_a_person_decides_what_becomes_of_new_git_metadata(answer: ApprovalAnswer, tmp_path: Path) -> None:
+    inside, person = made(tmp_path), Person(answer)
+    await inside.terminal.run({"command": LEAVES_REPOSITORY}, person.call())
+    await inside.terminal.run({"command": "true"}, person.call())
+    assert (inside.project / "sub/.git/config").exists() is (answer == "once")
+    assert ["sub/.git" in risk.action and "alias" in risk.text for risk in person.asked] == [True]
+
+
+async def test_what_a_mode_allows_keeps_no_new_git_metadata(tmp_path: Path) -> None:
+    inside, person = made(tmp_path), Person("once")
+    await inside.terminal.run({"command": LEAVES_REPOSITORY}, person.call("allow"))
+    assert not (inside.project / "sub/.git").exists() and not person.asked
+
+
+async def test_a_person_is_asked_about_what_a_background_command_left(tmp_path: Path) -> None:
+    inside, person = made(tmp_path), Person("once")
+    started = await inside.terminal.run({"command": LEAVES_REPOSITORY, "background": True}, person.call())
+    process = ProcessTool(inside.terminal.background)
+    await process.run({"action": "wait", "id": started.text.split()[0]}, person.call())
+    assert len(person.asked) == 1 and (inside.project / "sub/.git/config").exists()
+
+
+async def test_metadata_that_changes_while_a_person_reads_stays_aside(tmp_path: Path) -> None:
+    inside = made(tmp_path)
+
+    async def confirm(risk: Risk) -> bool:
+        (inside.project / "sub/.git.untrusted/config").write_text(CONFIG)
+        return True
+
+    await inside.terminal.run({"command": LEAVES_REPOSITORY}, CallContext("s", "c", confirm=confirm))
+    assert not (inside.project / "sub/.git").exists()
+
+
+async def test_settings_of_mercurial_are_set_aside(tmp_path: Path) -> None:
+    inside = made(tmp_path)
+    text = await inside.run("mkdir .hg; printf '[alias]\nstatus = !true\n' > .hg/hgrc")
+    assert ".hg" in text and not (inside.project / ".hg").exists()
+
+
+async def test_a_pipe_in_the_place_of_a_config_is_not_waited_for(tmp_path: Path) -> None:
+    inside = made(tmp_path)
+    async with asyncio.timeout(60):
+        await inside.run("git init -q sub; rm sub/.git/config; mkfifo sub/.git/config")
+    assert not (inside.project / "sub/.git").exists()
+
+
+PRE_COMMIT = "printf '#!/bin/sh\n{}\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"
+RUN_BY_HOOKS = {
+    "a script": ("mkdir s; echo true > s/l.sh; " + PRE_COMMIT.format("sh s/l.sh"), "s/l.sh"),
+    "a script that is not there yet": (PRE_COMMIT.format("sh s/l.sh"), "s/l.sh"),
+    "a script of a script": (
+        'mkdir s; echo \'. "$(dirname "$0")/m.sh"\' > s/l.sh; echo true > s/m.sh; ' + PRE_COMMIT.format("sh s/l.sh"),
+        "s/m.sh",
+    ),
+    "the config of pre-commit": (
+        "touch .pre-commit-config.yaml; " + PRE_COMMIT.format("exec pre-commit"),
+        ".pre-commit-config.yaml",
+    ),
+    "the config of lefthook": ("touch lefthook.yml; " + PRE_COMMIT.format("lefthook run"), "lefthook.yml"),
+    "a script of husky": (
+        "mkdir -p .husky/_; printf '#!/bin/sh\n. .husky/pre-commit\n' > .husky/_/pre-commit; "
+        "echo 'sh lint.sh' > .husky/pre-commit; echo true > lint.sh; git config core.hooksPath .husky/_",
+        "lint.sh",
+    ),
+    "what a package.json runs": (
+        """echo '{"scripts": {"test": "node t.js"}}' > package.json; echo 1 > t.js; """ + PRE_COMMIT.format("npm test"),
+        "t.js",
+    ),
+    "what a filter runs": (
+        "mkdir tools; echo 'sh tools/real.sh' > tools/clean.sh; echo cat > tools/real.sh; "
+        "git config filter.x.clean 'sh tools/clean.sh'",
+        "tools/real.sh",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RUN_BY_HOOKS)
+@pytest.mark.parametrize("answer", ["once", "no", None])
+async def test_a_change_of_what_a_hook_runs_is_asked_about(
+    case: str, answer: ApprovalAnswer | None, tmp_path: Path
+) -> None:
+    first, (before, name) = made(tmp_path), RUN_BY_HOOKS[case]
+    subprocess.run(["bash", "-c", before], cwd=first.project, env=first.environ, check=True)  # noqa: ASYNC221
+    sandbox = BubblewrapSandbox.open(first.environ, first.project, (), first.home / ".clew")
+    terminal, person = TerminalTool(first.project, first.environ, sandbox=sandbox), Person(answer or "no")
+    call = CALL if answer is None else person.call()
+    command = f"mkdir -p s; echo 'true # changed' >> {name}; echo 1 > README.md"
+    text = (await terminal.run({"command": command}, call)).text
+    again = (await terminal.run({"command": "true"}, call)).text
+    assert name in text and name not in again and "README" not in text
+    assert [risk.text.count("# changed") for risk in person.asked] == ([] if answer is None else [1])
+    assert (first.project / name).exists() is (answer != "no")
+
+
+async def test_a_new_dependency_is_no_change_of_what_a_package_runs(tmp_path: Path) -> None:
+    inside = made(tmp_path)
+    package = inside.project / "package.json"
+    package.write_text('{"scripts": {"test": "node t.js"}}')
+    hook = inside.project / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\nnpm test\n")
+    sandbox = BubblewrapSandbox.open(inside.environ, inside.project, (), inside.home / ".clew")
+    terminal = TerminalTool(inside.project, inside.environ, sandbox=sandbox)
+    command = """echo '{"dependencies": {"a": "1"}, "scripts": {"test": "node t.js"}}' > package.json"""
+    assert "package.json" not in (await terminal.run({"command": command}, CALL)).text
 
 
 async def test_a_background_command_leaves_no_code_either(tmp_path: Path) -> None:

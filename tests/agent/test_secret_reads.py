@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent.command_risk import risk_of_command
+from clew.agent.command_risk import risk_kinds_of_command, risk_of_command
+from clew.agent.command_risk.tables import RiskKind
 from clew.agent.files.paths import Workspace
 
 ENVIRON = {"HOME": "/home/someone", "VIRTUAL_ENV": "/home/someone/project/.venv"}
@@ -221,3 +222,111 @@ def test_files_of_the_system_may_be_read_by_commands_and_by_the_tool(path: str, 
 def test_other_files_of_the_system_are_asked_about_in_both_ways(path: str, tmp_path: Path) -> None:
     assert risk_of_command(f"cat {path}", tmp_path, None, {"HOME": "/home/someone"}) is not None
     assert Workspace(tmp_path).read_concerns(path) != ()
+
+
+READING = """
+cat PATH
+head -5 PATH
+less PATH
+cp PATH x
+base64 PATH
+jq . PATH
+sort < PATH
+tar cf x.tar PATH
+awk 1 PATH
+grep . PATH
+diff PATH README.md
+xxd PATH
+sed -n p PATH
+pandoc PATH
+git hash-object PATH
+git diff --no-index README.md PATH
+git add PATH
+perl -pe '' PATH
+bash PATH
+python3 PATH
+source PATH
+zcat -f PATH
+iconv PATH
+m4 PATH
+split PATH
+comm PATH README.md
+sqlite3 PATH .dump
+docker run -v PATH:/x a cat /x
+docker run --mount type=bind,source=PATH,target=/x a
+docker build PATH
+kubectl diff -f PATH
+xmllint PATH
+some-program-of-tomorrow PATH
+some-program-of-tomorrow --input=PATH
+find PATH -type f -exec cat {} +
+find PATH -name '*.json' | xargs cat
+cat $(find PATH -type f)
+find PATH | while read f; do cat "$f"; done
+python3 -c "print(open('PATH').read())"
+node -e "fs.readFileSync('PATH')"
+ruby -e 'puts File.read("PATH")'
+lua -e 'io.open("PATH")'
+sed 'r PATH' README.md
+exec 3< PATH
+mapfile -t a < PATH
+env X=1 wc PATH
+timeout 5 nl PATH
+ln PATH x
+vim -es PATH
+openssl enc -in PATH
+curl file://PATH
+""".strip().splitlines()
+PATHS = (
+    "/home/someone/.codex/auth.json /home/someone/Documents/taxes.txt /home/someone/other/notes.md ../other/notes.md "
+    "src/../../other/notes.md src/a.py /root/x /tmp/x /var/tmp/x /var/lib/x/y /var/log/syslog "
+    "/etc/hostname /etc/os-release /etc/wireguard/wg0.conf /etc/NetworkManager/x /usr/include/stdio.h /opt/x/y "
+    "/proc/cpuinfo /proc/self/status /proc/version /sys/class/net /dev/shm/x /run/secrets/x /usr/../root/x"
+).split()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_commands_and_the_tools_for_files_ask_about_the_same_paths(path: str) -> None:
+    project = Path("/home/someone/project")
+    tool_asks = Workspace(project).read_concerns(path) != ()
+    environ = {"HOME": "/home/someone"}
+    for how in READING:
+        command = how.replace("PATH", path)
+        kinds = risk_kinds_of_command(command, project, environ)
+        # Some ask for another reason, too.
+        assert bool(kinds if tool_asks else kinds & {RiskKind.OUTSIDE}) == tool_asks, command
+
+
+NAMES_ONLY = (
+    "ls -la {}; stat {}; test -f {}; [ -f {} ]; cd {}; which {}; realpath {}; dirname {}; basename {}; readlink {}; "
+    "du -sh {}; file {}; find {} -maxdepth 1; tree -L 1 {}; echo {}; command -v {}; df {}"
+)
+
+
+@pytest.mark.parametrize("path", ["/home/someone/Documents", "../other", "/var/lib/x"])
+def test_a_command_that_only_names_or_lists_files_is_not_asked_about(path: str) -> None:
+    project = Path("/home/someone/project")
+    assert [how for how in NAMES_ONLY.split("; ") if asks(how.replace("{}", path), project)] == []
+
+
+@pytest.mark.parametrize(
+    "command", ["ln -s ../other x", "ln -s ../../other/x.txt src/x.txt", "ln -s /home/someone/y y"]
+)
+def test_a_link_out_of_the_project_is_asked_about(command: str) -> None:
+    assert asks(command, Path("/home/someone/project"))
+
+
+def test_a_link_within_the_project_is_relative_to_its_folder() -> None:
+    assert not asks("ln -s ../lib/x.txt src/x.txt", Path("/home/someone/project"))
+
+
+@pytest.mark.parametrize(
+    "code", ["print('../x')", "Path('/srv/b').name", "app.get('/api/users'); read()", "open('src/../README.md')"]
+)
+def test_a_text_in_code_that_is_no_file_outside_is_not_asked_about(code: str) -> None:
+    assert not asks(f'python3 -c "{code}"', Path("/home/someone/project"))
+
+
+def test_names_of_variables_by_their_beginning_lead_to_their_values() -> None:
+    assert asks('for v in ${!A*}; do echo "${!v}"; done', Path("/home/someone/project"))
+    assert asks('echo "${!OPENAI@}"', Path("/home/someone/project"))

@@ -22,6 +22,7 @@ from clew.install import has_extra
 from clew.store import NewSession, SearchHit, Snippet, Store
 from clew.testing import user
 from clew.turn import FoundMessage, FoundPage
+from tests.support.damaged_index import damage_index
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
@@ -173,3 +174,13 @@ def test_any_snippet_can_be_shown_and_fits(
     too_wide = [line for line in plain.split("\n") if display_width(line) > width]
     assert all(" " not in line.strip(" …") for line in too_wide)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", plain)
+
+
+def test_a_damaged_index_is_told_with_the_hits_and_by_the_exit_status(kept: Kept) -> None:
+    kept.json("search", "bearing")
+    damage_index(kept.home)
+    code, out, err = kept.run("search", "bearing")
+    assert code == 1 and "Late clock" in out and "clew doctor --repair" in err
+    code, out, err = kept.run("search", "bearing", "--json")
+    answer = json.loads(out)
+    assert code == 1 and answer["hits"] and "clew doctor --repair" in answer["problem"]

@@ -11,8 +11,18 @@ import aiohttp
 import pytest
 
 from clew.messages import Message
-from clew.store import CACHE_TTL_STATE, CompactionEntry, ModelCall, NewMessage, NewSession, Session, WrittenMessage
+from clew.store import (
+    CACHE_TTL_STATE,
+    CompactionEntry,
+    ModelCall,
+    NewMessage,
+    NewSession,
+    Session,
+    WrittenMessage,
+    open_store,
+)
 from clew.testing.messages import assistant, user
+from tests.support.damaged_index import damage_index
 from tests.support.dashboard import (
     DASHBOARD_MODEL,
     DashboardFlow,
@@ -471,3 +481,14 @@ async def test_a_session_is_at_work_by_what_happens_in_it(flow: DashboardFlow, v
 async def test_the_bare_address_leads_to_the_dashboard(flow: DashboardFlow) -> None:
     async with aiohttp.ClientSession() as http, http.get(f"{flow.address}/", allow_redirects=False) as answer:
         assert (answer.status, answer.headers["Location"]) == (302, "/dashboard/")
+
+
+async def test_a_damaged_index_is_told_with_what_was_found(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "state.db") as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", [user("a heron")])
+        await store.search("heron")
+    damage_index(tmp_path)
+    async with running_dashboard(tmp_path) as flow, visiting(flow) as visitor:
+        found = await visitor.get("search", q="heron")
+        assert found["hits"] and "clew doctor --repair" in found["problem"]

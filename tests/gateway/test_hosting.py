@@ -15,6 +15,7 @@ from clew.gateway import hash_key, make_key
 from clew.store import NewKey
 from clew.testing.gateway import gateway_with
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
+from tests.support.damaged_index import damage_index
 from tests.support.hosting import CREDENTIAL, HostedBot, events_in, hosting_with
 
 LONG = "many words of a question that goes on " * 40
@@ -102,6 +103,16 @@ async def test_a_restart_loses_nothing(tmp_path: Path) -> None:
     async with hosting_with(Upstream(UpstreamAnswer("second")), tmp_path) as bot:
         assert (await bot.ask(id, "two"))["content"] == "second"
         assert [message["content"] for message in sent_messages(bot, 0)] == ["Remember.", "one", "first", "two"]
+
+
+async def test_a_damaged_index_is_told_with_what_was_found(tmp_path: Path) -> None:
+    async with hosting_with(Upstream(UpstreamAnswer("first")), tmp_path) as bot:
+        await bot.ask(await bot.begin(), "a heron")
+        assert (await bot.done("GET", "search", q="heron"))["problem"] is None
+    damage_index(tmp_path)
+    async with hosting_with(Upstream(), tmp_path) as bot:
+        found = await bot.done("GET", "search", q="heron")
+        assert found["hits"] and "clew doctor --repair" in found["problem"]
 
 
 async def test_messages_that_are_sent_at_once_are_answered_one_after_the_other(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -54,6 +55,23 @@ def test_the_output_of_a_command_can_still_be_given_as_a_file() -> None:
     os.close(read)
     assert b"".join(source.chunks(Notices())) == b'{"messages": []}'
     source.close()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdin", "-"])
+def test_a_device_as_standard_input_is_refused(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "clew", "import", name]
+    environ = {**os.environ, "CLEW_HOME": str(tmp_path)}
+    with Path("/dev/zero").open("rb") as endless:
+        ran = subprocess.run(command, stdin=endless, env=environ, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 1 and "is a device" in ran.stdout + ran.stderr
+
+
+def test_an_endless_line_is_refused_at_the_limit_of_a_line() -> None:
+    with subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE) as endless:
+        assert endless.stdout is not None
+        with pytest.raises(UnreadableTranscript, match="more than 1 MiB"):
+            ByteSource(endless.stdout, None, ReadLimits(value_bytes=1 << 20))  # type: ignore[arg-type]
+        endless.kill()
 
 
 def test_an_endless_stream_is_refused_at_the_limit() -> None:

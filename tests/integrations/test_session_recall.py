@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from clew.messages import Message
 from clew.store import CompactionEntry, NewMessage, NewSession, Store, open_store
 from clew.testing import assistant, call, synthetic_history, tool, user
 from clew.turn import OPENED_CHARS
+from tests.support.damaged_index import damage_index
 
 TOKEN = "ghp_" + "fAkE0t0kEn" * 4
 LOG = "".join(f"tick {number} late\n" for number in range(2_000))
@@ -267,3 +269,13 @@ async def test_a_place_that_is_not_there_is_told_with_those_that_are(store: Stor
         await SessionRecall(store).open("claude-code-clock", "m6")
     with pytest.raises(InvalidArgument, match="query is empty"):
         await SessionRecall(store).search(SessionQuery(" "))
+
+
+async def test_a_damaged_index_is_told_with_the_hits(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "s.db") as opened:
+        await add(opened, "codex-tea", "codex", [user("Tea or coffee in hall 3?")])
+        assert "problem" not in await SessionRecall(opened).search(SessionQuery("coffee"))
+    damage_index(tmp_path)
+    async with open_store(tmp_path / "s.db") as opened:
+        found = await SessionRecall(opened).search(SessionQuery("coffee"))
+        assert found["hits"] and "clew doctor --repair" in found["problem"]

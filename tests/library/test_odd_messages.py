@@ -87,13 +87,14 @@ def _cached(history: list[Any], _odd: Any) -> None:
     apply_cache_control(history[-3:])
 
 
-DOORS = {
+DOORS: dict[str, Callable[[list[Any], Any], object]] = {
     "compress": _compress,
     "a projection": _projected("compressor"),
     "a lossless projection": _projected("lcm"),
     "a projection, later": _projected_later("compressor"),
     "a lossless projection, later": _projected_later("lcm"),
     "cache control": _cached,
+    "a count": lambda history, _odd: int(clew.count_tokens(history) > 0),
 }
 
 

@@ -23,6 +23,7 @@ _ALPHABETS = {
     "hex": "0123456789abcdef",
     "upper": string.ascii_uppercase + string.digits,
     "digits": string.digits,
+    "bech32": "qpzry9x8gf2tvdw0s3jn54khce6mua7l",
 }
 
 

@@ -142,7 +142,6 @@ def test_documents_and_audio_are_counted_and_text_documents_are_read() -> None:
 @every_case(
     "odd",
     [
-        {},
         {"role": "user"},
         {"role": "user", "content": None},
         {"role": "user", "content": []},
@@ -159,7 +158,7 @@ def test_documents_and_audio_are_counted_and_text_documents_are_read() -> None:
         {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}},
         {"role": "tool", "content": [{"type": "tool_result", "content": [{"type": "image"}]}]},
         {"type": "reasoning", "summary": [], "encrypted_content": "x" * 60},
-        {"type": "something new", "value": {"deep": [1, 2.5, True, None, 10**5_000]}},
+        {"role": "user", "type": "something new", "value": {"deep": [1, 2.5, True, None, 10**5_000]}},
     ],
 )
 @every_case("model", [None, "claude-opus-4-7", "gemini-3-pro", "gpt-4", "nobody"])

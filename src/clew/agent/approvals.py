@@ -58,16 +58,27 @@ class Approvals:
             return ApprovalDecision(
                 False, f"not run, since nobody is here to approve it: {why}. Find a safer way, or say what you need."
             )
-        # One question at a time: concurrent calls would ask over each other, and the first answer may settle both.
-        async with self._asking:
-            if (tool, risk.scope) in self._allowed:
-                return ApprovalDecision(True)
-            answer, words = await self._ask(tool, risk)
-            if answer == "session":
-                self._allowed.add((tool, risk.scope))
+        answer, words = await self._answer(tool, risk)
         if answer != "no":
             return ApprovalDecision(True)
         said = f" They said: {words.rstrip('.')}." if words else ""
         return ApprovalDecision(
             False, f"not run: the user refused it ({why}).{said} Do not try it again in another way."
         )
+
+    async def confirm(self, tool: str, risk: Risk) -> bool | None:
+        """What a person answers; None where nobody is asked, since the mode decides or nobody is here."""
+        if self._mode != "ask" or self._ask is None:
+            return None
+        return (await self._answer(tool, risk))[0] != "no"
+
+    async def _answer(self, tool: str, risk: Risk) -> tuple[ApprovalAnswer, str]:
+        assert self._ask is not None
+        # One question at a time: concurrent calls would ask over each other, and the first answer may settle both.
+        async with self._asking:
+            if (tool, risk.scope) in self._allowed:
+                return "session", ""
+            answer, words = await self._ask(tool, risk)
+            if answer == "session":
+                self._allowed.add((tool, risk.scope))
+        return answer, words

@@ -4,22 +4,25 @@ Git runs what a repository's config and hooks name, for the person who enters it
 `git status`. What a command inside the sandbox leaves there would run outside. Repositories that were there before are
 trusted as they are; of what is new, or has changed, only settings that are known to run nothing are left in place.
 Hooks, configs and programs in the project that a trusted or a personal config names count as parts of it: git itself
-is asked what it reads, once, before the first command.
+is asked what it reads, once, before the first command. Files of the project that these run in turn stay in place, since
+they are part of the work; their changes are reported.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from pathlib import Path
 
-from clew.agent.processes import path_outside
+from clew.agent.processes import LeftCode, path_outside
 
 ASIDE = ".untrusted"
 _MAX_CONFIG_BYTES = 65_536
@@ -28,17 +31,47 @@ _HARMLESS_KEYS = re.compile(
     r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf)|"
     r"extensions\.(?:objectformat|refstorage|partialclone)|user\.(?:name|email)|init\.defaultbranch|"
     r"branch\..*\.(?:remote|merge|rebase)|remote\..*\.(?:url|fetch|tagopt)|submodule\..*\.(?:url|active)|submodule\.active|"
-    r"pull\.(?:rebase|ff)|push\.default|color\.\w+|advice\.\w+",
-    re.IGNORECASE,
+    r"pull\.(?:rebase|ff)|push\.default|color\.(?:ui|advice|branch|diff|grep|interactive|push|status|transport)|"
+    r"advice\.(?:addemptypathspec|addignoredfile|defaultbranchname|detachedhead|implicitidentity|pushupdaterejected|"
+    r"skippedcherrypicks|statushints)",
+    re.IGNORECASE | re.ASCII,
 )
 """Keys of a config that name no program, no other file and no other folder."""
-_SECTION = re.compile(r'\[([\w.-]+)(?: "([^"\\\n]*)")?\]')
-_SETTING = re.compile(r"([A-Za-z][\w-]*)(?:\s*=\s*([^\\\n]*))?")
-_RUNS_PROGRAM = re.compile(r"\s*[\"']?(?:ext::|fd::|-)")
-"""An address that makes git run a program."""
+_SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?: "([^"\\\n]*)")?\]')
+_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\\\n]*))?")
+_BREAKS_LINES = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+"""Chars at which some readers begin a new line, or stop; git does neither."""
+_RUNS_PROGRAM = re.compile(r"\s*(?:[\w+-]+::|-)")
+"""An address that makes git run a program; quotes in it mean nothing to git."""
 _TODO_RUNS = re.compile(r"^\s*(?:exec|x)\s", re.MULTILINE)
 _TODO = "rebase-merge/git-rebase-todo"
 _CONTROLS = ("config", "config.worktree", "commondir", _TODO)
+_MERCURIAL = ("hgrc", "hgrc-not-shared", "sharedpath")
+"""Files of a `.hg` that name programs, or another folder with such files."""
+_MAX_HASHED_BYTES = 64_000_000
+"""A larger file is known again by its size and times."""
+_MAX_PROGRAM_BYTES = 262_144
+_MAX_FOLLOWED = 400
+_WORD = re.compile(r"[\w@./+-]+")
+_PROGRAM_NAME = re.compile(
+    r"\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|rb|pl|php|lua|mk|gradle|ya?ml|toml|json|cfg|ini)$|^(?:[Mm]akefile|[Jj]ustfile|"
+    r"Rakefile|\.[\w-]+rc)$"
+)
+"""Names of files that programs run, or take their commands from."""
+_READ_BY_NAME = (
+    (r"pre.commit", ".pre-commit-config.yaml .pre-commit-config.yml"),
+    (r"lefthook", "lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml lefthook-local.yml"),
+    (r"overcommit", ".overcommit.yml"),
+    (r"lint-staged", "package.json .lintstagedrc .lintstagedrc.json .lintstagedrc.js lint-staged.config.js"),
+    (r"husky|npm|npx|pnpm|yarn|bunx?", "package.json .huskyrc .huskyrc.js .huskyrc.json"),
+    (r"make", "Makefile makefile GNUmakefile"),
+    (r"just", "justfile Justfile"),
+    (r"rake", "Rakefile"),
+    (r"tox", "tox.ini"),
+    (r"nox", "noxfile.py"),
+)
+"""Programs, and the files in which they look for commands without being told."""
+_FOLLOWED_LEVELS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +90,7 @@ def git_folders(roots: Sequence[Path]) -> Iterator[Path]:
             is_repository = "HEAD" in names and ({"objects", "refs"} <= names or "commondir" in names)
             if is_repository and Path(here).name != ".git":
                 yield Path(here)
-            if ".git" in names:
-                yield Path(here, ".git")
+            yield from (Path(here, name) for name in (".git", ".hg") if name in names)
             # Git finds a repository also in a folder whose names nobody may list.
             hidden = (Path(here, name, ".git") for name in folders if not os.access(Path(here, name), os.R_OK))
             yield from filter(os.path.lexists, hidden)
@@ -76,6 +108,9 @@ class TrustedGit:
         self._hook_folders: set[Path] = set()
         self._configs: set[Path] = set()
         self._programs: set[Path] = set()
+        self._followed: dict[Path, str] = {}
+        """Files of the project that hooks and named programs run in turn, each with the one that names it."""
+        self._reported: dict[Path, bytes | None] = {}
         self._own_hooks = ""
         """Where the personal config looks for hooks in every repository."""
         for folder in (Path("/"), *map(_worktree_of, self.folders)):
@@ -83,12 +118,84 @@ class TrustedGit:
                 self._add_named(folder, base, key.casefold(), value)
         parts = (part for path in git_folders(self._roots) for part in self._parts(path))
         self._known = {part: _digest(part) for part in (*parts, *self._named())}
+        self._follow()
 
-    def set_aside(self) -> list[str]:
-        """Rename what git would run code by, and was not there before; a sentence about each."""
+    def set_aside(self) -> list[LeftCode]:
+        """Rename what git would run code by, and was not there before; changes of what hooks run stay in place."""
         found = [control for path in git_folders(self._roots) for control in self._new(path)]
         found += self._changed(self._named())
-        return [_moved(control, self._roots) for control in dict.fromkeys(found) if os.path.lexists(control.path)]
+        moved = [self._moved(one.path, one.why) for one in dict.fromkeys(found) if os.path.lexists(one.path)]
+        return [*moved, *self._changed_programs()]
+
+    def decide(self, left: LeftCode, *, keeps: bool) -> str:
+        """Do with it what a person decided; a sentence about it."""
+        name = self._name(left.path)
+        if not keeps and left.aside is None:
+            left = self._moved(left.path, left.why)
+        if not keeps or left.aside is None:
+            self._trust(left.path)
+            return f"{name} stays, a person agreed" if keeps else str(left)
+        # What is kept is what the person saw, and takes no other's place.
+        if _digest_of_all(left.aside) != left.digest or os.path.lexists(left.path):
+            return f"{name} stays aside: it has changed, or another is in its place"
+        if os.path.lexists(head := left.aside / f"HEAD{ASIDE}"):
+            head.rename(left.aside / "HEAD")
+        left.aside.rename(left.path)
+        self._trust(left.path)
+        return f"{name} is back in its place, a person agreed"
+
+    def _trust(self, path: Path) -> None:
+        parts = (path, *self._parts(path)) if path.name in {".git", ".hg"} or path.is_dir() else (path,)
+        self._known.update((part, _digest(part)) for part in parts)
+        self._follow()
+
+    def _moved(self, path: Path, why: str) -> LeftCode:
+        numbers = range(1_000_000)
+        aside = next(one for number in numbers if not os.path.lexists(one := Path(f"{path}{ASIDE}{number or ''}")))
+        text = _shown(path)
+        path.rename(aside)
+        if os.path.lexists(aside / "HEAD"):
+            # Without its HEAD git takes it for no repository, also for whoever enters it.
+            (aside / "HEAD").rename(aside / f"HEAD{ASIDE}")
+        return LeftCode(path, why, self._name(path), aside, self._name(aside), _digest_of_all(aside), text)
+
+    def _name(self, path: Path) -> str:
+        root = next((root for root in self._roots if path.is_relative_to(root)), path.parent)
+        return str(path.relative_to(root))
+
+    # -- files of the project that hooks and named programs run --------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Note the files that hooks and named programs name, and those that these name."""
+        known, level = self._followed, [(part, _worktree_of(part.parent.parent)) for part in self._hooks()]
+        level += [(program, root) for program in self._programs for root in self._roots]
+        self._followed = {}
+        seen = {part for part, _ in level}
+        for _ in range(_FOLLOWED_LEVELS):
+            named = [(path, base, part) for part, base in level for path in _files_named_in(part, base)]
+            level = []
+            for path, base, part in named:
+                if path in seen or not self._is_below_roots(path) or len(self._followed) >= _MAX_FOLLOWED:
+                    continue
+                seen.add(path)
+                level.append((path, base))
+                self._followed[path] = f"{self._name(part)}, which git runs outside the sandbox, names it"
+        for path in self._followed.keys() - known.keys():
+            self._known.setdefault(path, _digest(path))
+
+    def _hooks(self) -> Iterator[Path]:
+        for folder in self._trusted:
+            yield from (part for part in self._parts(folder) if part.parent.name not in {".git", ".hg"})
+        for folder in self._hook_folders:
+            yield from _names(folder)
+
+    def _changed_programs(self) -> Iterator[LeftCode]:
+        for path, why in self._followed.items():
+            digest = _digest(path)
+            if digest is None or digest in (self._known.get(path), self._reported.get(path)):
+                continue
+            self._reported[path] = digest
+            yield LeftCode(path, why, self._name(path), digest=digest, text=_shown(path))
 
     def _new(self, path: Path) -> Iterator[GitControl]:
         """What to set aside of a repository: single files of one that is trusted, else all of it."""
@@ -146,6 +253,8 @@ class TrustedGit:
         """How git would run something by a part of a repository; "" where it would not."""
         if part in self._programs:
             return f"the program {part.name}, which a setting of git names"
+        if part.name in _MERCURIAL and part.parent.name == ".hg":
+            return f"{part.name}, in which Mercurial finds programs"
         if part.name == ".git":
             target = _target_of(part)
             inner = () if target is None else _parts(target)
@@ -196,7 +305,8 @@ def _parts(path: Path) -> Iterator[Path]:
     if path.is_symlink() or path.is_file():
         yield path
         return
-    yield from (path / name for name in _CONTROLS if os.path.lexists(path / name))
+    names = _MERCURIAL if path.name == ".hg" else _CONTROLS
+    yield from (path / name for name in names if os.path.lexists(path / name))
     yield from (hook for hook in _names(path / "hooks") if not hook.name.endswith(".sample"))
 
 
@@ -231,23 +341,43 @@ def _digest(path: Path) -> bytes | None:
     try:
         if path.is_symlink():
             return b"link " + os.fsencode(path.readlink())
-        return blake2b(path.read_bytes()[: _MAX_CONFIG_BYTES + 1] + str(path.stat().st_mode).encode()).digest()
+        # A pipe with that name must not be waited for.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_HASHED_BYTES:
+                return f"{status.st_mode} {status.st_size} {status.st_ino} {status.st_ctime_ns}".encode()
+            found = file_digest(file, blake2b).digest()
+        scripts = _scripts_of(path) if path.name == "package.json" else None
+        if scripts is not None:
+            found = json.dumps(scripts, sort_keys=True).encode()
+        return blake2b(found + str(status.st_mode).encode()).digest()
     except OSError:
         return None
+
+
+def _digest_of_all(path: Path) -> bytes:
+    """By what a file or a repository is known again after a person looked at it."""
+    parts = [path, *_parts(path)] if path.is_dir() else [path]
+    return b"".join(_digest(part) or b"" for part in parts if not part.is_dir())
 
 
 def _settings_that_may_run(text: str) -> Iterator[str]:
     """Keys of a config that are not known to run nothing, and lines that are read by git otherwise than here."""
     for key, value in _settings_in(text):
-        if not _HARMLESS_KEYS.fullmatch(key) or (key.casefold().endswith(".url") and _RUNS_PROGRAM.match(value)):
+        if not _HARMLESS_KEYS.fullmatch(key) or (
+            key.casefold().endswith(".url") and _RUNS_PROGRAM.match(value.replace('"', ""))
+        ):
             yield key
 
 
 def _settings_in(text: str) -> Iterator[tuple[str, str]]:
     """Each setting of a config with its value; a line that is none, with nothing."""
     section = ""
-    for line in text.splitlines():
-        line = line.strip()
+    text = text.replace("\r\n", "\n")
+    if found := _BREAKS_LINES.search(text):
+        yield f"file with the character {found[0]!r}", ""
+    for line in text.split("\n"):
+        line = line.strip(" \t")
         if not line or line[0] in "#;":
             continue
         if header := _SECTION.fullmatch(line):
@@ -258,14 +388,59 @@ def _settings_in(text: str) -> Iterator[tuple[str, str]]:
             yield repr(line[:80]), ""
 
 
-def _moved(control: GitControl, roots: Sequence[Path]) -> str:
-    aside = next(
-        path for number in range(1_000_000) if not os.path.lexists(path := Path(f"{control.path}{ASIDE}{number or ''}"))
-    )
-    control.path.rename(aside)
-    root = next((root for root in roots if control.path.is_relative_to(root)), control.path.parent)
-    name, new_name = control.path.relative_to(root), aside.relative_to(root)
+# -- files that programs name ------------------------------------------------------------------------------------------
+
+
+def _shown(path: Path) -> str:
+    """The text that a person decides about: of a repository, its settings and hooks."""
+    parts = list(_parts(path)) if path.is_dir() else [path]
+    return "\n".join(f"{part.name}:\n{text}" for part in parts if (text := _text_of(part)))
+
+
+def _files_named_in(program: Path, base: Path) -> Iterator[Path]:
+    """Files below a folder that a program names in its text, and those in which a program it names finds commands."""
+    text = _program_text(program)
+    words = dict.fromkeys(_WORD.findall(text))
+    for names, files in _READ_BY_NAME:
+        if any(re.fullmatch(rf"(?:.*/)?(?:{names})", word) for word in words):
+            yield from (base / file for file in files.split())
+    for word in words:
+        spellings = [word.strip("."), word, word.lstrip("/")]
+        if program.suffix == ".py":
+            spellings.append(f"{word.replace('.', '/')}.py")
+        for folder in dict.fromkeys((base, program.parent)):
+            for spelling in dict.fromkeys(spellings):
+                path = Path(os.path.normpath(folder / spelling))
+                if _PROGRAM_NAME.search(path.name) or _is_program(path):
+                    yield path
+
+
+def _is_program(path: Path) -> bool:
+    try:
+        return path.is_file() and (os.access(path, os.X_OK) or path.open("rb").read(2) == b"#!")
+    except (OSError, ValueError):
+        return False
+
+
+def _program_text(path: Path) -> str:
+    """The text of a program; of a `package.json`, what it runs."""
+    scripts = _scripts_of(path) if path.name == "package.json" else None
+    if scripts is not None:
+        return json.dumps(scripts)
+    with suppress(OSError):
+        if path.is_file() and path.stat().st_size <= _MAX_PROGRAM_BYTES:
+            return path.read_text("utf-8", "replace")
+    return ""
+
+
+def _scripts_of(package: Path) -> dict[str, object] | None:
+    """What a `package.json` runs: its other settings change with every dependency."""
+    try:
+        read = json.loads(_text_of(package) or "")
+    except (ValueError, RecursionError):
+        return None
     return (
-        f"{name} was made inside the sandbox and would make git run code outside ({control.why}); it is now "
-        f"{new_name}. A person can look at it and rename it back"
+        {key: read[key] for key in ("scripts", "lint-staged", "husky") if key in read}
+        if isinstance(read, dict)
+        else None
     )

@@ -232,7 +232,12 @@ class Agent:
         # From here on: the time that a person took to answer is not the tool's.
         started = time.monotonic()
         observer.on_tool_start(activity)
-        context = CallContext(session, call["id"], lambda text: observer.on_tool_output(activity, text))
+        context = CallContext(
+            session,
+            call["id"],
+            lambda text: observer.on_tool_output(activity, text),
+            lambda risk: self.approvals.confirm(activity.tool, risk),
+        )
         done[call["id"]] = result = refusal or await self._result(call, context)
         observer.on_tool_end(activity, result, time.monotonic() - started)
 

@@ -12,12 +12,14 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from clew.agent.approvals import Risk
 from clew.agent.process_output import CarriageReturnFilter, OutputDecoder, OutputTail
 from clew.providers import PROVIDER_PRESETS
 
@@ -52,20 +54,47 @@ def shell_command(command: str, sandbox: CommandSandbox | None = None, folder: P
     return [shutil.which("sh") or "/bin/sh", "-c", _PARENT_SCRIPT, "command", *run]
 
 
+@dataclass(frozen=True, slots=True)
+class LeftCode:
+    """What a command left that would run outside the sandbox."""
+
+    path: Path
+    why: str
+    name: str
+    """Its path, for people."""
+    aside: Path | None = None
+    """Where it is now; None where it is still in its place."""
+    aside_name: str = ""
+    digest: bytes = b""
+    text: str = ""
+    """What a person reads before deciding."""
+
+    def __str__(self) -> str:
+        if self.aside is None:
+            return f"{self.name} has changed, and {self.why}. A person should look at it"
+        return (
+            f"{self.name} was made inside the sandbox and would run code outside ({self.why}); it is now "
+            f"{self.aside_name}. A person can look at it and rename it back, and the HEAD in it"
+        )
+
+
 class CommandSandbox(Protocol):
     """Walls around a command."""
 
     def arguments(self, folder: Path) -> list[str]:
         """The words before a command that run it inside, in that folder."""
 
-    def set_aside(self) -> list[str]:
-        """Set aside what commands left that would run outside; a sentence about each."""
+    def set_aside(self) -> list[LeftCode]:
+        """Set aside what commands left that would run outside."""
+
+    def decide(self, left: LeftCode, *, keeps: bool) -> str:
+        """Do with it what a person decided; a sentence about it."""
 
 
 @asynccontextmanager
-async def watched(sandbox: CommandSandbox | None) -> AsyncIterator[list[str]]:
-    """While a command runs, and when it has ended, look at what it left; the list gets a sentence about each thing."""
-    found: list[str] = []
+async def watched(sandbox: CommandSandbox | None) -> AsyncIterator[list[LeftCode]]:
+    """While a command runs, and when it has ended, look at what it left; the list gets each thing."""
+    found: list[LeftCode] = []
 
     async def look() -> None:
         while sandbox is not None:
@@ -239,6 +268,8 @@ class BackgroundCommand:
         self._overwrites = CarriageReturnFilter()
         self._tail = OutputTail(OUTPUT_CHARS)
         self._read_chars = 0
+        self.left: list[LeftCode] = []
+        """What it left that would run outside the sandbox, until a person decided about it."""
 
     async def start(self, arguments: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
         self._process = await ProcessGroup.start(arguments, folder, environ, self._on_bytes)
@@ -286,8 +317,9 @@ class BackgroundCommand:
             code = await running.exit_code()
             # What it left running ends with it.
             await running.end()
-        for sentence in aside:
-            self._tail.add(f"\n[{sentence}]\n")
+        self.left = aside
+        for left in aside:
+            self._tail.add(f"\n[{left}]\n")
         self._tail.add(self._overwrites.feed(self._decoder.feed(b"", is_last=True)))
         self.seconds = time.monotonic() - running.started
         self.exit_code = code
@@ -324,6 +356,31 @@ class BackgroundCommands:
         for forgotten in ended[: max(0, len(ended) - MAX_ENDED)]:
             del self._commands[forgotten]
         return started
+
+    def take_left(self) -> list[LeftCode]:
+        """What ended commands left that would run outside the sandbox; each is returned once."""
+        found = [left for command in self.commands for left in command.left]
+        for command in self.commands:
+            command.left = []
+        return found
+
+    async def ask_about(
+        self, found: Sequence[LeftCode], confirm: Callable[[Risk], Awaitable[bool | None]]
+    ) -> list[str]:
+        """Ask a person what becomes of what commands left; a sentence about each. Without an answer nothing changes."""
+        sentences = []
+        for left in found:
+            keeps = await confirm(
+                Risk(
+                    f"keep {left.name}",
+                    (str(left), "yes keeps it in its place, no sets it aside"),
+                    f"{left.name} {left.digest.hex()}",
+                    left.text,
+                )
+            )
+            decide = self._sandbox.decide if self._sandbox is not None else None
+            sentences.append(str(left) if keeps is None or decide is None else decide(left, keeps=keeps))
+        return sentences
 
     def newly_ended(self) -> tuple[BackgroundCommand, ...]:
         """Those whose end was not reported yet; they count as reported from now on."""

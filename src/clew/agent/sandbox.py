@@ -19,7 +19,7 @@ from pathlib import Path
 
 from clew.agent.files.file_types import secret_kind
 from clew.agent.git_controls import TrustedGit
-from clew.agent.processes import path_outside
+from clew.agent.processes import LeftCode, path_outside
 from clew.errors import SandboxUnavailable
 from clew.redact import redact_text
 
@@ -61,7 +61,7 @@ _NAMES_CREDENTIALS = re.compile(r"CREDENTIAL|SECRET|TOKEN|KEY|PASSW|AUTH|NETRC|C
 _EMPTY_FOLDERS = ("/tmp", "/var/tmp", "/run")  # noqa: S108 (they are made empty: sockets of services lie there)
 _KEPT_IN_RUN = ("/run/current-system", "/run/wrappers")
 """Where NixOS keeps its programs."""
-_GIT_CONTROLS = ("hooks", "config")
+_GIT_CONTROLS = ("hooks", "config", "hgrc")
 """What is written there runs later, outside the sandbox."""
 _LEFT_OUT_VARIABLES = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "DISPLAY")
 
@@ -90,9 +90,13 @@ class BubblewrapSandbox:
             *("--chdir", str(folder), "--"),
         ]
 
-    def set_aside(self) -> list[str]:
-        """Set aside what commands left by which git would run code outside; a sentence about each."""
+    def set_aside(self) -> list[LeftCode]:
+        """Set aside what commands left by which git would run code outside."""
         return self._git.set_aside()
+
+    def decide(self, left: LeftCode, *, keeps: bool) -> str:
+        """Put it back in its place, or leave it aside; a sentence about it."""
+        return self._git.decide(left, keeps=keeps)
 
     def _mounts(self) -> dict[str, list[str]]:
         mounts = {path: ["--tmpfs", path] for path in _EMPTY_FOLDERS if Path(path).is_dir()}

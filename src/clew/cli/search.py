@@ -52,6 +52,7 @@ SEARCH_HELP = """\
 Any of the words counts; what has more of them, or has them as a phrase, comes first. Every
 query is allowed, in any language: there is no syntax. A message that was compacted
 ten times is found once, and a call and its result are one hit. `clew open` reads on.
+The exit status is 1 where the index is damaged, so that messages may be missing.
 
 examples:
   clew search "retry backoff"
@@ -117,12 +118,14 @@ def search_command(console: Console, words: Sequence[str], as_json: bool, flags:
     location = configured_store(flags, console)
     named = asked.session or asked.conversation
     if not location.exists and named is None:
-        empty = {"query": query, "hits": 0, "groups": [], "searched": None, "where": ""}
+        empty = {"query": query, "hits": 0, "groups": [], "searched": None, "problem": None, "where": ""}
         return console.show(empty, as_json, lambda: console.print(location.empty_message))
     page = run_with_store(location, lambda store: search_store(store, query, asked), named=f"session {named!r}")
-    return console.show(
-        results_json(page, asked.in_words), as_json, lambda: print_results(page, asked.in_words, console)
-    )
+    console.show(results_json(page, asked.in_words), as_json, lambda: print_results(page, asked.in_words, console))
+    if page.result.problem is None:
+        return 0
+    console.note(page.result.problem)
+    return 1
 
 
 @command(OPEN_HELP, exclusive=("messages", "last"))
@@ -385,6 +388,7 @@ def results_json(page: SearchPage, where: str) -> dict[str, Any]:
             for conversation, hits in page.groups.items()
         ],
         "searched": result.searched and json_fields(result.searched, "messages", "summaries", "outputs"),
+        "problem": result.problem,
     }
 
 

@@ -201,7 +201,7 @@ def plain_usage(total: UsageTotal, auxiliary: UsageTotal | None) -> dict[str, An
 async def search_messages(catalog: SessionCatalog, owner: str | None, query: SearchQuery) -> dict[str, Any]:
     """Messages, handoffs and outputs that hold the words; the last word may be the beginning of one."""
     if not query.q.strip():
-        return {"query": query.q, "hits": [], "searched": None}
+        return {"query": query.q, "hits": [], "searched": None, "problem": None}
     inside = None if query.session is None else (await catalog.find(owner, query.session)).newest
     scope = SearchScope(owner=owner, conversation_of=inside, roles=(query.role,) if query.role else ())
     sizes = SnippetSizes(_SNIPPET_CHARS)
@@ -227,4 +227,5 @@ async def search_messages(catalog: SessionCatalog, owner: str | None, query: Sea
                 "same_in": sorted(hit.copies),
             }
         )
-    return {"query": query.q, "hits": hits, "searched": None if page.hits else str(page.searched)}
+    searched = None if page.hits else str(page.searched)
+    return {"query": query.q, "hits": hits, "searched": searched, "problem": page.problem}

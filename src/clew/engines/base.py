@@ -656,7 +656,7 @@ class HistoryHits:
     hits: tuple[HistoryHit, ...]
     searched: str
     problem: str = ""
-    """Why the query was changed."""
+    """Why the query was changed, or why hits may be missing."""
 
 
 class EngineHost(Protocol):

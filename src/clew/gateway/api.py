@@ -481,6 +481,7 @@ class FoundHit(Struct):
 class SearchResults(Struct):
     query: Annotated[str, about("As it was asked.")]
     hits: Annotated[list[FoundHit], about("The best first.")]
+    problem: Annotated[str | None, about("Why hits may be missing: the index is damaged.")] = None
 
 
 class UsageRow(Struct):

@@ -572,7 +572,7 @@ class HostingRoutes:
         for session in dict.fromkeys(found.hit.session for found in page.hits if found.hit.session):
             ids[session] = (await self._hosted.find(call.owner, session)).id
         hits = [_hit(found, ids.get(found.hit.session or "")) for found in page.hits]
-        return api.SearchResults(call.given.q, hits)
+        return api.SearchResults(call.given.q, hits, page.problem)
 
     @serves("GET", f"{api.ROOT}/usage")
     async def show_usage(self, call: ApiCall[api.UsageFilter]) -> api.UsageRows:

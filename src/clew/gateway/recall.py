@@ -608,8 +608,9 @@ class GatewayRecall:
         page = await search_history(self._runtime.store, query, scope, limit=limit, is_seen=is_seen)
         if not page.hits:
             rest = " beyond what you see already" if page.hidden else ""
-            return f"Nothing found{rest}. Try other or fewer words.", ()
-        hits = []
+            nothing = f"Nothing found{rest}. Try other or fewer words."
+            return "\n".join(filter(None, (nothing, page.problem))), ()
+        hits = [f"({page.problem})"] if page.problem else []
         for found in page.hits:
             texts = (f"{name}: {text}" if name else text for name, text in found_texts(found))
             hits.append("\n".join([f"[{found_label(found)}]", *texts]))

@@ -7,6 +7,7 @@ session file is known only at its end.
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import stat
 import sys
@@ -142,6 +143,7 @@ class ByteSource:
         if self.path is not None:
             return self._open_path(self.path)
         stream = sys.stdin.buffer if isinstance(source, str | PathLike) else source
+        self._refuse_device(stream)
         return stream if stream.seekable() else self._spool(stream)
 
     def _open_path(self, path: Path) -> BinaryIO:
@@ -157,19 +159,37 @@ class ByteSource:
             raise self.unreadable("is a folder", "Name one session file in it") from error
         except OSError as error:
             raise self.unreadable(f"cannot be opened: {error.strerror}", "Check its permissions") from error
+        try:
+            self._refuse_device(stream)
+        except UnreadableTranscript:
+            stream.close()
+            raise
         if stream.seekable():
             return stream
         with stream:
             return self._spool(stream)
 
+    def _refuse_device(self, stream: BinaryIO) -> None:
+        """Refuse a device that standard input was redirected from: most have no end. A terminal is no file of bytes."""
+        try:
+            status = os.fstat(stream.fileno())
+        except (OSError, ValueError):  # a stream without a file
+            return
+        is_null = status.st_rdev == Path(os.devnull).stat().st_rdev
+        if stat.S_ISCHR(status.st_mode) and not is_null and not stream.isatty():
+            raise self.unreadable("is a device", "Name a file; `-` reads standard input")
+
     def _spool(self, stream: BinaryIO) -> BinaryIO:
         """The content of a pipe in a file that can be read twice: in memory while small, else unnamed on the disk."""
         spool = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_IN_MEMORY)  # noqa: SIM115 (closed by `close`)
+        of_line = 0
         for chunk in _raw_chunks(stream):
             spool.write(chunk)
-            if spool.tell() > self.limits.total_bytes:
+            ended = chunk.rfind(b"\n")
+            of_line = len(chunk) - ended - 1 if ended >= 0 else of_line + len(chunk)
+            if spool.tell() > self.limits.total_bytes or of_line > self.limits.value_bytes:
                 spool.close()
-                raise self._too_long()
+                raise self._too_long() if of_line <= self.limits.value_bytes else self._too_large("a line")
         spool.seek(0)
         return spool  # type: ignore[return-value]  # a file in all but its declared type
 

@@ -113,6 +113,8 @@ class SessionRecall:
             answer["next_page"] = query.page + 1
         if not page.hits:
             answer["note"] = "Nothing found. Try other or fewer words, or fewer filters."
+        if page.problem:
+            answer["problem"] = page.problem
         return {**answer, **self._import_note()}
 
     async def _hit(self, found: FoundMessage, *, is_named: bool) -> dict[str, Any]:

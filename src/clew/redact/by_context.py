@@ -17,10 +17,9 @@ from clew.redact.values import (
     QUOTE,
     SENTENCE_WORDS,
     SecretFinding,
-    is_basic_auth,
-    is_number,
     is_path,
     is_placeholder,
+    is_readable_base64,
     looks_like_password,
     looks_random,
     mixes_letters_and_digits,
@@ -40,31 +39,14 @@ def _is_token(value: bytes) -> bool:
     )
 
 
-def _is_word_phrase(value: bytes) -> bool:
-    """Plain words that make no sentence."""
-    return SENTENCE_WORDS.isdisjoint(value.lower().replace(b"-", b" ").split())
-
-
-def _is_generated(value: bytes) -> bool:
-    return looks_random(value, 16)
-
-
-def _is_argument(value: bytes) -> bool:
-    return not is_placeholder(value) and not is_path(value)
-
-
-def _is_mixed_password(value: bytes) -> bool:
-    return mixes_letters_and_digits(value) and looks_like_password(value)
-
-
 _CHECKS: dict[str, Callable[[bytes], bool]] = {
     "any": lambda _: True,
-    "argument": _is_argument,
-    "basic-auth": is_basic_auth,
-    "generated": _is_generated,
-    "mixed-password": _is_mixed_password,
+    "argument": lambda value: not is_placeholder(value) and not is_path(value),
+    "basic-auth": lambda value: is_readable_base64(value, b":"),
+    "generated": lambda value: looks_random(value, 16),
+    "mixed-password": lambda value: mixes_letters_and_digits(value) and looks_like_password(value),
     "password": looks_like_password,
-    "phrase": _is_word_phrase,
+    "phrase": lambda value: SENTENCE_WORDS.isdisjoint(value.lower().replace(b"-", b" ").split()),
     "token": _is_token,
     "url-password": _is_password_in_url,
 }
@@ -87,7 +69,7 @@ CONTEXT_KINDS = frozenset(context.kind for contexts in _CONTEXTS.values() for co
 
 def secrets_in_context(text: bytes, folded: bytes) -> list[SecretFinding]:
     """The secrets in headers, URLs and cookies, in no particular order."""
-    found = list(_cookies(text, folded))
+    found = [*_cookies(text, folded), *_assigned(text), *_of_kubernetes(text, folded)]
     for literal, contexts in _CONTEXTS.items():
         # To find out that a text does not have a literal is several times faster than the expression.
         for match in _expression(literal).finditer(folded) if literal in folded else ():
@@ -135,13 +117,53 @@ def _is_session_cookie(name: bytes, value: bytes) -> bool:
     return looks_random(value, 8 if _SESSION_NAME.search(name) else 20)
 
 
+_ASSIGNED = lazy_pattern(
+    rb"=[ ]?(?:b|new \w{1,40}\()?(?P<quote>[\"'])(?P<value>[A-Za-z0-9+/_-]{32,128}={0,2})(?P=quote)"
+)
+_ASSIGNED_NAME = lazy_pattern(rb"\w{1,40}[ ]?:?\Z")
+_NAMES_PUBLIC_VALUE = lazy_pattern(
+    rb"(?i)hash|sum|digest|sha|md5|etag|commit|rev|integrity|id$|uuid|cursor|page|icon|image|img|png|font|logo|data|url|path|"
+    rb"cert|public|nonce|salt|iv$|fingerprint|version|build|trace|sample|expected|alphabet|chars|content"
+)
+_KNOWN_BASE64 = (b"iVBOR", b"R0lGOD", b"/9j/", b"UklGR", b"AAAA", b"eyJ", b"PHN2", b"JVBER", b"MII", b"sha", b"d09G")
+
+
+def _assigned(text: bytes) -> Iterator[SecretFinding]:
+    """`x = "..."`: a value of capitals, small letters and digits, whatever its name; no hash, picture or words."""
+    for match in _ASSIGNED.finditer(text) if b"=" in text else ():
+        value = match["value"]
+        is_mixed = (
+            value.lower() != value and value.upper() != value and len(set(value)) >= 18 and looks_random(value, 32)
+        )
+        name = _ASSIGNED_NAME.search(text, max(0, match.start() - 42), match.start()) if is_mixed else None
+        if name and not value.startswith(_KNOWN_BASE64) and not _NAMES_PUBLIC_VALUE.search(name[0].rstrip(b" :")):
+            yield SecretFinding(*match.span("value"), "generated-secret")
+
+
+_ENCODED_FIELD = lazy_pattern(
+    rb"\n[ \t]{1,8}[\w.-]{1,80}:[ \t]{0,4}[\"']?(?P<value>[A-Za-z0-9+/]{8,4096}={0,2})(?=[\"']?[ \t]*(?:\n|\Z))"
+)
+
+
+def _of_kubernetes(text: bytes, folded: bytes) -> Iterator[SecretFinding]:
+    """The values below `data:` of a Secret, which are base64 of any text."""
+    at = folded.find(b"data:") if b"kind: secret" in folded else -1
+    while at >= 0:
+        end = at + len(b"data:")
+        while field := _ENCODED_FIELD.match(text, end):
+            end = field.end()
+            if is_readable_base64(field["value"]):
+                yield SecretFinding(*field.span("value"), "encoded-secret")
+        at = folded.find(b"data:", end)
+
+
 # -- command lines ----------------------------------------------------------------------------------------------------
 
 _QUOTED = rb"(?:\\{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\n\\]{1,128})|(?P<bare>[^\s\"'`|;&<>\\]{2,128}))"
 _VALUE = lazy_pattern(_QUOTED)
 # It begins with a literal, which makes it as fast as a search for that literal.
 _OPTION = lazy_pattern(
-    rb" -(?P<option>[pPawuUSAX]|storepass|keypass|-user|-proxy-user|-auth)(?P<space>[ =]?)(?=[^\s-])"
+    rb" -(?P<option>storepass|keypass|[pPakwuUSAX]|-user|-proxy-user|-auth)(?P<space>[ =]?)(?=[^\s-])"
 )
 _USER_OPTIONS = (b"u", b"U", b"-user", b"-proxy-user", b"-auth")
 _IS_SPACED = {"any": None, "blank": True, "joined": False}
@@ -162,10 +184,6 @@ _ECHO = lazy_pattern(
     rb"echo[ ](?:-[ne]{1,2}[ ])?\\{0,4}[\"']?(?:(?P<user>[A-Za-z_][\w.-]{0,31}):)?(?P<value>[^\s\"'|\\]{3,128})"
     rb"\\{0,4}[\"']?[ ]?\|[ ]?(?P<reader>[^\n|]{0,120})\Z"
 )
-_HTPASSWD = lazy_pattern(rb"htpasswd[ ](?P<arguments>-[^\n;|&<>`\\]{4,200}[^\s;|&<>`\\])(?=\s*(?:[\n;|&<>`\\]|\Z))")
-# net use Z: \\\\host\\share /user:domain\\name ...
-_AFTER_USER = lazy_pattern(rb"/user:\S{1,64}[ ](?P<value>[^\s/\"'][^\s\"']{3,127})")
-_PGPASS = lazy_pattern(rb":543[0-9]:[^:\s]{1,63}:[^:\s]{1,63}:(?P<value>[^:\s]{4,128})(?=\s|\Z|\\n)")
 
 
 def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
@@ -180,17 +198,6 @@ def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
                 yield finding
         elif _takes_password(match, _command(text, match.start())):
             yield from _finding(text, match.end())
-    for match in _HTPASSWD.finditer(text):
-        options = [word for word in match["arguments"].split() if word.startswith(b"-")]
-        last = match["arguments"].split()[-1]
-        if any(b"b" in option for option in options) and _is_argument(last.strip(b"\"'")):
-            yield SecretFinding(match.end() - len(last), match.end(), "password")
-    for match in _AFTER_USER.finditer(text):
-        if b"net use" in text[max(0, match.start() - 200) : match.start()] and looks_like_password(match["value"]):
-            yield SecretFinding(*match.span("value"), "password")
-    for match in _PGPASS.finditer(text):
-        if not is_placeholder(match["value"]) and not is_number(match["value"]):
-            yield SecretFinding(*match.span("value"), "password")
 
 
 def echoed_password(text: bytes, at: int) -> SecretFinding | None:
@@ -242,5 +249,5 @@ def _finding(text: bytes, at: int) -> Iterator[SecretFinding]:
 def _password_of_user(text: bytes, pair: re.Match[bytes]) -> Iterator[SecretFinding]:
     start, stop = pair.span("quoted" if pair["quoted"] is not None else "bare")
     secret = text[start:stop]
-    if not is_number(secret) and not is_placeholder(secret) and not is_path(secret) and secret[:1] != b"$":
+    if not secret.isdigit() and not is_placeholder(secret) and not is_path(secret) and secret[:1] != b"$":
         yield SecretFinding(start, stop, "basic-auth")

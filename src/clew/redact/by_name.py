@@ -28,7 +28,6 @@ from clew.redact.values import (
     SearchedText,
     SecretFinding,
     has_symbol,
-    is_number,
     is_path,
     is_placeholder,
     is_technical_term,
@@ -539,9 +538,6 @@ _VALUE_AFTER_BLANK = lazy_pattern(
     rb"|(?P<bare>[^\s\"'`|;&<>=\\-][^\s\"'`|;&<>\\]{3,256}))",
     re.IGNORECASE,
 )
-# `enable secret 0 ...`, `username joe password 7 ...`: the number says how the value is encoded.
-_ON_A_ROUTER = lazy_pattern(rb"(?:enable|username[ ]\S{1,24}|privilege[ ][0-9]{1,2})[ ]\Z")
-_VALUE_OF_TYPE = lazy_pattern(rb"[a-z]*[ ](?:[05789][ ])(?P<quoted>(?!))?(?P<bare>\S{4,128})")
 # `bind_pw ...` alone on its line, as in the settings of many servers.
 _VALUE_OF_SETTING = lazy_pattern(
     rb"[A-Za-z0-9_]*[ \t]{1,8}(?P<quoted>(?!))?(?P<bare>(?=\S{0,100}[0-9])(?=\S{0,100}[A-Za-z])"
@@ -564,8 +560,6 @@ def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | Non
         return None
     if is_option or _SET_WITHOUT_SIGN.search(before):
         value = _VALUE_AFTER_BLANK.match(text, place.end())
-    elif _ON_A_ROUTER.search(before):
-        value = _VALUE_OF_TYPE.match(text, place.end())
     elif before.rstrip(b'"\\').endswith(b"variable "):
         value = _DEFAULT_IN_BLOCK.match(text, place.end())
     else:
@@ -663,7 +657,7 @@ def _is_secret_when_quoted(named: NamedSecretKind, value: bytes) -> bool:
         return named.human_chosen and (is_short or _is_phrase(words))
     if named.human_chosen and not (value.startswith((b"#", b".")) and is_wordy(value[1:])):
         return looks_random(value) or looks_like_password(value, 6 if named.kind == "password" else 8)
-    return looks_random(value) and not is_number(value)
+    return looks_random(value) and not value.isdigit()
 
 
 def _is_secret_when_bare(named: NamedSecretKind, name: bytes, value: bytes, match: re.Match[bytes]) -> bool:
@@ -678,7 +672,7 @@ def _is_secret_when_bare(named: NamedSecretKind, name: bytes, value: bytes, matc
         # An environment variable holds a value, never code: there a password may be plain words.
         return not match["after"].strip()
     if is_setting:
-        return (looks_random(value) or looks_like_password(value)) and not (is_number(value) and len(value) < 6)
+        return (looks_random(value) or looks_like_password(value)) and not (value.isdigit() and len(value) < 6)
     return looks_random(value, 8) and (has_symbol(value) or mixes_letters_and_digits(value))
 
 

@@ -209,10 +209,6 @@ def has_symbol(value: bytes) -> bool:
     return bool(_SYMBOL.search(value))
 
 
-def is_number(value: bytes) -> bool:
-    return value.isdigit()
-
-
 def looks_random(value: bytes, least: int = 12) -> bool:
     """A generated value: long enough, letters with digits or symbols, no words, no repetition."""
     if len(value) < least or len(set(value)) < 6:
@@ -260,11 +256,11 @@ def is_technical_term(value: bytes) -> bool:
     return bool(_TECHNICAL.fullmatch(value)) and not (value.isdigit() and len(value) >= 6)
 
 
-def is_basic_auth(value: bytes) -> bool:
-    """Base64 of `user:password`, both printable: what HTTP Basic sends, and hardly ever anything else."""
+def is_readable_base64(value: bytes, needs: bytes = b"") -> bool:
+    """Base64 of a printable text, in which something follows `needs`."""
     try:
         decoded = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
         return False
-    _user, colon, password = decoded.partition(b":")
-    return bool(colon and password and decoded.isascii() and decoded.decode("ascii").isprintable())
+    has_both = bool(decoded.partition(needs)[2]) if needs else bool(decoded)
+    return has_both and decoded.isascii() and decoded.decode("ascii").strip().isprintable()

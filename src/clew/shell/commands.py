@@ -224,6 +224,8 @@ class WordReader(ABC):
             return
         if name := _NAME.match(self.text, self.at + 2):
             builder.variables.append(name[0])
+        elif re.compile(r"\$\{!([A-Za-z_]\w*)[@*]\}").match(self.text, self.at):
+            builder.variables.append(UNKNOWN)  # the names of variables, by which their values are read
         elif indirect := re.compile(r"\$\{!([A-Za-z_]\w*)\}").match(self.text, self.at):
             builder.variables.append(self.variables.get(indirect[1], UNKNOWN))
         self.at += 2

@@ -27,6 +27,7 @@ from clew.messages import (
     plain_system,
     plain_tools,
     read_conversation,
+    refuse_unusable,
     request_fields,
 )
 from clew.tokens.families import ModelFamily, family_of
@@ -226,8 +227,13 @@ def count_tokens(
     else:
         listed = plain_messages([messages] if fields is not None else () if messages is None else messages)
         read_tools = plain_tools(tools)
-        if detect_dialect(listed) == "gemini":  # whose parts are not ours
-            listed = read_conversation(listed, dialect="gemini").messages
+        dialect = detect_dialect(listed)
+        if dialect == "openai_chat":
+            for index, message in enumerate(listed):
+                refuse_unusable(message, index)
+        else:
+            read = read_conversation(listed, dialect=dialect).messages
+            listed = read if dialect == "gemini" else listed  # whose parts are not ours
     counted = sum(count_each(listed, model=model))
     return counter.request + counted + counter.system(plain_system(system)) + counter.tools(read_tools)
 

@@ -89,7 +89,7 @@ class StoreEngineHost:
         sizes = SnippetSizes(query.snippet_chars, query.later_chars, seen, self._view.stored.conversation)
         found = await self._store.search(query.text, scope, limit=query.limit, snippet_chars=sizes)
         searched = str(found.searched) if found.searched else f"{self._view.next_seq:,} messages"
-        return HistoryHits(tuple(_hit(hit) for hit in found.hits), searched)
+        return HistoryHits(tuple(_hit(hit) for hit in found.hits), searched, found.problem or "")
 
     async def _scan(self, query: HistoryQuery) -> HistoryHits:
         """Look through every message, the newest first, for a text as it is or for a regular expression."""

@@ -138,6 +138,8 @@ class FoundPage:
     searched: SearchCoverage | None = None
     hidden: int = 0
     """Hits that were left out because the caller sees them already."""
+    problem: str | None = None
+    """Why messages may be missing among the hits, and what to do: the index is damaged."""
 
 
 async def search_history(
@@ -179,7 +181,7 @@ async def search_history(
             at[hit.conversation, hit.seq] = len(chosen)
         chosen.append(one)
     hits = _within(chosen[wanted - limit : wanted], PAGE_CHARS * limit // HITS_PER_PAGE)
-    return FoundPage(query, tuple(hits), len(chosen) > wanted, found.searched, hidden)
+    return FoundPage(query, tuple(hits), len(chosen) > wanted, found.searched, hidden, found.problem)
 
 
 def _within(hits: Sequence[FoundMessage], chars: int) -> list[FoundMessage]:

@@ -21,7 +21,6 @@ from clew.agent.command_risk.command import (
     PathResolver,
     RiskFinding,
     findings_of,
-    is_below,
 )
 from clew.agent.command_risk.nested import (
     assignments_in_arguments,
@@ -48,6 +47,7 @@ from clew.agent.command_risk.tables import (
     SEARCH_PATH_VARIABLES,
     RiskKind,
 )
+from clew.agent.files.paths import is_below
 from clew.agent.files.session_files import SessionFiles, WrittenScript
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, CommandLine, SimpleCommand, UnreadableCommand, Word, join_words, read_command_line
@@ -59,6 +59,11 @@ _PASSED = ("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOM
 _MAX_DEPTH = 12
 _MAX_WORDS = 1_500
 """Of all command lines inside a line: more than anybody reads before agreeing."""
+_ENDLESS_LOOP = re.compile(
+    r"\b(?:while\s+(?:true|:|\[\s+1\s+\]|\(\(\s*1\s*\)\))|until\s+false|for\s*\(\(\s*;\s*;\s*\)\))\s*[;\n]"
+)
+_REPEATED_HARM = re.compile(r">>\s*(?!/dev/)|\b(?:mkdir|tee|curl|wget)\b")
+_ENDS_LOOP = re.compile(r"\b(?:break|exit|return|read|sleep|wait|timeout)\b")
 _COMMAND_PREFIX = re.compile(r"^\+?[:\s]*(?:!|(?:shell|spawn|system)\s+)?")
 """What an editor or a debugger needs before a shell command."""
 
@@ -146,7 +151,7 @@ class _CommandAssessor:
         self.written: set[str] = set()
         """Files that the line writes."""
         self.scripts: list[WrittenScript] = []
-        self._paths = PathResolver(project, environ or {})
+        self._paths = PathResolver(project, environ or {}, self._session_files)
         self._variables = {name: value for name in _PASSED if (value := (environ or {}).get(name))}
         self._downloaded: set[str] = set()
         self._cloned: set[str] = set()
@@ -161,6 +166,9 @@ class _CommandAssessor:
         self._words += sum(len(one.words) + len(one.assignments) + len(one.redirects) + 1 for one in line.commands)
         if self._words > _MAX_WORDS:
             raise UnreadableCommand(f"it has more than {_MAX_WORDS:,} words")
+        loop = _ENDLESS_LOOP.search(text)
+        if loop and _REPEATED_HARM.search(text, loop.end()) and not _ENDS_LOOP.search(text, loop.end()):
+            yield RiskFinding(RiskKind.EXHAUST, "repeats commands without an end", printable_line(text), text)
         folders: dict[tuple[int, ...], str | None] = {(): folder}
         for simple in line.commands:
             subshells = simple.subshells

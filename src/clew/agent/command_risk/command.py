@@ -14,7 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.command_risk.tables import GIT_INTERNALS, NAMES, SCRATCH_FOLDERS, VALUE_FLAGS, RiskKind
+from clew.agent.command_risk.tables import GIT_INTERNALS, NAMES, VALUE_FLAGS, RiskKind
+from clew.agent.files.paths import SCRATCH_FOLDERS, SystemZone, is_below, zone_of
+from clew.agent.files.session_files import SessionFiles
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, SimpleCommand, Word
 
@@ -139,12 +141,15 @@ class CommandPath:
     path: str
     """Absolute where that is known; of a glob, the folder it looks in."""
     is_glob: bool = False
+    zone: SystemZone | None = None
+    """None where it is not known."""
 
 
 class PathResolver:
     """Resolves the paths of commands against the project, the home folder and the scratch folders."""
 
-    def __init__(self, project: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, project: Path, environ: Mapping[str, str], session_files: SessionFiles) -> None:
+        self._session_files = session_files
         self.project = os.path.realpath(project)
         self.home = environ.get("HOME", "")
         scratch = environ.get("TMPDIR", "")
@@ -171,8 +176,9 @@ class PathResolver:
             known = f"{folder}/{known}"
         if len(known) > _MAX_PATH_CHARS:
             return CommandPath("unknown", text, is_glob)
-        path = os.path.normpath(known)
-        return CommandPath(self._location(path), path, is_glob)
+        zone = self._zone(known)
+        location: PathLocation = "unknown" if zone is None else "inside" if zone == "project" else "outside"
+        return CommandPath("scratch" if zone == "scratch" else location, os.path.normpath(known), is_glob, zone)
 
     def matching_files(self, word: Word, folder: str | None) -> list[str]:
         """Files on disk that a glob matches, the first few hundred."""
@@ -181,19 +187,14 @@ class PathResolver:
             return []
         return [*islice(glob.iglob(text, root_dir=folder), _MAX_MATCHES)]  # noqa: PTH207 (as a shell does: no dot files)
 
-    def _location(self, path: str) -> PathLocation:
-        # A link inside the project may lead out of it, and a project may lie in the scratch space.
-        try:
-            real = os.path.realpath(path)
-        except ValueError:  # chars that no path can hold
-            return "unknown"
-        if is_below(real, self.project):
-            return "inside"
-        if any(is_below(real, os.path.realpath(scratch)) for scratch in self._scratch):
-            return "scratch"
+    def _zone(self, path: str) -> SystemZone | None:
+        """The zone of a path; None for one that no file can have."""
         if path in NAMES["STREAM_DEVICES"] or path.startswith("/dev/fd/"):
             return "scratch"
-        return "outside"
+        try:
+            return zone_of(path, self.project, self._scratch)
+        except ValueError:
+            return None
 
     def _expanded(self, text: str) -> str:
         if text == "~" or text.startswith("~/"):
@@ -212,10 +213,12 @@ class PathResolver:
     def exists_inside(self, path: CommandPath) -> bool:
         return path.location == "inside" and Path(path.path).exists()
 
-    def holds_text(self, path: CommandPath) -> bool:
-        """Whether it is a file inside the project that is not empty."""
+    def holds_work(self, path: CommandPath) -> bool:
+        """Whether it is a file of the project that is not empty, and that this session did not write."""
         try:
-            return path.location == "inside" and not path.is_glob and Path(path.path).stat().st_size > 0
+            file = Path(path.path)
+            is_file = path.location == "inside" and not path.is_glob and file.is_file()
+            return is_file and file.stat().st_size > 0 and not self._session_files.has_written(path.path)
         except (OSError, ValueError):
             return False
 
@@ -224,10 +227,6 @@ class PathResolver:
         if path.location == "inside":
             return os.path.relpath(path.path, self.project)
         return path.path.replace(UNKNOWN, "…")
-
-
-def is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def is_disk(path: str) -> bool:

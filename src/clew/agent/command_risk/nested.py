@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from clew.agent.command_risk.command import Findings, InspectedCommand, rule
 from clew.agent.command_risk.rules import written_to
-from clew.agent.command_risk.secret_reads import secret_file
+from clew.agent.command_risk.secret_reads import outside_file, secret_file
 from clew.agent.command_risk.tables import (
     CODE_FACTS,
     COMMAND_FLAGS,
@@ -155,6 +155,7 @@ def awk_reads(command: InspectedCommand) -> Findings:
     for text in command.texts:
         for found in _AWK_READS.finditer(text):
             yield from secret_file(command, Word(found[1]))
+            yield from outside_file(command, Word(found[1]))
 
 
 _SED_READS = re.compile(rf"{_SED_ADDRESS}[rR]\s*(\S+)")
@@ -167,6 +168,7 @@ def sed_code(command: InspectedCommand) -> Findings:
         yield command.finding(RiskKind.HIDDEN_CODE, "the script runs other commands")
     for path in (found[1] for text in command.texts for found in _SED_READS.finditer(text)):
         yield from secret_file(command, Word(path))
+        yield from outside_file(command, Word(path))
     for path in (found[1] for text in command.texts for found in _SED_WRITES.finditer(text)):
         yield from written_to(command, Word(path))
 
@@ -181,6 +183,10 @@ def code_findings(command: InspectedCommand, code: str) -> Findings:
 
 
 _LITERAL = re.compile(r"""['"]([^'"\s]{2,200})['"]""")
+_READS = re.compile(
+    r"\bopen\b|[Rr]ead|\bload|\bslurp|\bIO\b|\bFile\b|file_get|\bcopy|\blink|\bglob|listdir|walk|scandir|connect|"
+    r"require\s*\(?\s*['\"](?:\.\.|/)|\bimport\b.*['\"](?:\.\.|/)|<"
+)
 _WRITES = re.compile(r"""write|['"][wax]b?\+?['"]|append|copy|move|rename|link|replace|dump|touch|>""", re.IGNORECASE)
 
 
@@ -189,6 +195,8 @@ def _files_in_code(command: InspectedCommand, code: str) -> Findings:
     for name in dict.fromkeys(found[1] for found in _LITERAL.finditer(code)):
         if "/" in name or "." in name:
             yield from secret_file(command, Word(name))
+        if _READS.search(code):
+            yield from outside_file(command, Word(name))
         if (effect := lasting_effect(name)) and _WRITES.search(code):
             yield command.finding(RiskKind.LASTING, f"the code may change {effect}: {printable_line(name)}")
 

@@ -42,7 +42,7 @@ from clew.agent.command_risk.tables import (
 )
 from clew.agent.files.file_types import lasting_effect
 from clew.agent.safe_text import printable_line
-from clew.shell import UNKNOWN, Word
+from clew.shell import UNKNOWN, SimpleCommand, Word
 
 _BY_SUBCOMMAND = frozenset({RiskKind.PUBLISH, RiskKind.HISTORY, RiskKind.PACKAGES, RiskKind.DATABASE})
 """Here an agreement for the session covers the subcommand; elsewhere, the same words only."""
@@ -274,6 +274,64 @@ def _joined(folder: str, name: str) -> str:
 
 
 @rule()
+def overwriting_files(command: InspectedCommand) -> Findings:
+    """`cmd > main.py`, `cp x main.py`, `tee main.py`, `curl -o main.py`: what a file of the project held is lost.
+
+    An editor such as `sed -i` keeps the most of it, and a file that is also an argument is worked on.
+    """
+    targets = [one.target for one in command.parsed.redirects if one.operator in {">", ">|", "&>"}]
+    if command.name == "mv":
+        targets += command.positional[1:][-1:]
+    elif command.name not in _EDITS_FILES and not (command.name == "tee" and command.has_flag("-a", "--append")):
+        targets += (word for word in written_words(command) if command.texts.count(word.text) < 2)
+    if command.name == "find":
+        targets += [
+            after for word, after in zip(command.args, command.args[1:], strict=False) if word.text.startswith("-fp")
+        ]
+    if command.name == "gawk" and "inplace" in command.texts:
+        targets += command.positional[1:]
+    if command.name in {"tar", "bsdtar", "unzip"} and re.match(r"-?\w*x|--extract", " ".join(command.texts[:1])):
+        targets += command.positional[1 + (not command.texts[0].startswith("-")) :]
+    if command.name == "cp" and any(map(_TEMPLATE.search, command.texts)):
+        return  # a first copy, as a rule
+    for word in targets:
+        path = command.path_of(word)
+        name = command.paths.display_name(path)
+        if command.paths.holds_work(path) and not _CACHES.search(name) and not path.path.endswith(".out"):
+            yield command.finding(
+                RiskKind.DELETE, f"writes over {printable_line(name)}, which is lost then", f"overwrite {name}"
+            )
+
+
+_TEMPLATE = re.compile(r"\.(?:example|sample|template|dist|defaults?)$")
+_EDITS_FILES = NAMES["COMPRESSORS"] | frozenset(
+    "chgrp chmod chown mkdir mkfifo mknod patch perl rmdir sed touch".split()
+)
+_ENDLESS = frozenset(("/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"))
+_HUGE = re.compile(r"(?:^|[=+-])\d{3,}[gG]i?B?$|(?:^|[=+-])\d+[TPE]i?B?$")
+
+
+@rule()
+def filling_the_disk(command: InspectedCommand) -> Findings:
+    """`yes > x`, `dd if=/dev/zero of=x`, `cat /dev/urandom | tee x`: an endless or huge output goes into a file."""
+    writes = any(one.writes and command.path_of(one.target).path != "/dev/null" for one in command.parsed.redirects)
+    writes |= any(command.path_of(word).path != "/dev/null" for word in written_words(command))
+    if command.name in {"head", "truncate", "dd", "mkfile"} and any(map(_HUGE.search, command.texts)):
+        yield command.finding(RiskKind.EXHAUST, "writes more than a disk holds")
+    source: SimpleCommand | None = command.parsed
+    while source is not None and source.words:
+        name, *texts = (word.text for word in source.words)
+        if name.rpartition("/")[2] in {"head", "timeout", "sed"} or any(text.startswith("count=") for text in texts):
+            return
+        files = {text.removeprefix("if=") for text in texts} | {one.target.text for one in source.redirects}
+        is_endless = name == "yes" or (name in {"cat", "dd", "tail", "tee", "cp"} and files & _ENDLESS)
+        if is_endless and (writes or name == "tail"):
+            yield command.finding(RiskKind.EXHAUST, "writes without an end")
+            return
+        source = source.piped_from
+
+
+@rule()
 def emptying_files(command: InspectedCommand) -> Findings:
     """`: > main.py`, `cp /dev/null main.py`: a file of the project is empty afterwards."""
     words = [command.name, *command.texts]
@@ -291,8 +349,15 @@ def emptying_files(command: InspectedCommand) -> Findings:
         targets += command.positional
     for word in targets:
         path = command.path_of(word)
-        if command.paths.holds_text(path) and not path.path.endswith((".log", ".out", ".tmp")):
+        if command.paths.holds_work(path) and not path.path.endswith((".log", ".out", ".tmp")):
             yield command.finding(RiskKind.DELETE, "empties a file without a way back", f"empty {word.text}")
+
+
+@rule("crontab")
+def setting_crontab(command: InspectedCommand) -> Findings:
+    """`... | crontab`, `crontab < x`."""
+    if not command.args and (command.parsed.piped_from is not None or command.parsed.redirects):
+        yield command.finding(RiskKind.SYSTEM, "changes what runs at fixed times")
 
 
 @rule("mv")
@@ -381,14 +446,18 @@ def _ends_with(name: str, text: str, flags: list[str]) -> bool:
 
 @rule("ln")
 def linking_out(command: InspectedCommand) -> Findings:
-    """`ln -s /etc link`: what is written to the link afterwards is written outside."""
+    """`ln -s /etc link`: what is read or written by the link afterwards is outside."""
     if not command.has_flag("-s", "--symbolic"):
         return
     for word in command.positional[:1]:
-        if word.text.startswith(("/", "~")) and command.path_of(word).location == "outside":
-            yield command.finding(
-                RiskKind.OUTSIDE, f"makes a way out of the project, to {printable_line(command.path_of(word).path)}"
-            )
+        path = command.path_of(word)
+        if not word.text.startswith(("/", "~")) and path.location != "unknown":
+            # The target of a link is relative to the link.
+            link = command.path_of(command.positional[1]) if len(command.positional) > 1 else command.path_of(Word("x"))
+            folder = link.path if os.path.isdir(link.path) else os.path.dirname(link.path)  # noqa: PTH112, PTH120
+            path = command.paths.resolve(word, folder)
+        if path.location == "outside":
+            yield command.finding(RiskKind.OUTSIDE, f"makes a way out of the project, to {printable_line(path.path)}")
 
 
 def written_to(command: InspectedCommand, word: Word) -> Findings:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from clew.agent.command_risk.command import Findings, InspectedCommand, RiskFinding, is_below, rule
-from clew.agent.command_risk.tables import DESTINATIONS, NAMES, RiskKind, pattern
-from clew.agent.files.file_types import is_public_file, secret_kind
+from clew.agent.command_risk.command import Findings, InspectedCommand, RiskFinding, rule
+from clew.agent.command_risk.tables import DESTINATIONS, NAMES, WRAPPERS, RiskKind, pattern
+from clew.agent.files.file_types import secret_kind
+from clew.agent.files.paths import is_below
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, SimpleCommand, Word
 
@@ -309,10 +310,9 @@ def _filtered(listed: ListedFiles, command: SimpleCommand) -> ListedFiles:
     texts = [word.text for word in command.words[1:]]
     pattern = next((text for text in texts if not text.startswith("-")), "")
     if any(re.fullmatch(r"-[A-Za-z]*v[A-Za-z]*|--invert-match", text) for text in texts):
-        return NOTHING if _matches(pattern, SECRET_NAMES) else listed
-    if not _matches(pattern, SECRET_NAMES):
-        return NOTHING
-    return ListedFiles(listed.names_secrets or listed.is_everything)
+        return ListedFiles(roots=listed.roots) if _matches(pattern, SECRET_NAMES) else listed
+    is_secret = _matches(pattern, SECRET_NAMES) and (listed.names_secrets or listed.is_everything)
+    return ListedFiles(is_secret, roots=listed.roots)
 
 
 def _matches(pattern: str, names: tuple[str, ...]) -> bool:
@@ -332,8 +332,17 @@ _FLAGS_ALONE = {
     "rg": "FHLNPSUcilnoqsvwx",
 }
 """Letters of flags that take no value, of programs that take a pattern behind `-e`."""
-_RUNS_FILES = frozenset("ln tee xargs python python3 perl ruby node".split())
-"""Of the readers, those that run the file they are given, or only name it."""
+_ELSEWHERE = frozenset("adb docker kubectl nerdctl oc podman ssh vagrant".split())
+"""Most of their arguments are paths of another machine or of a container."""
+_OF_THIS_MACHINE = frozenset("--build-arg --env-file --file --filename --mount --volume -f -v".split())
+"""Their flags that name files of this machine."""
+_NAMES_NO_FILE = re.compile(
+    r"--?(?:prefix|destdir|install-dir|rootdir|grep|m|message|title|body|author|url|path|route|endpoint|header|H|"
+    r"regex|pattern|replace|uri|base-?url|mount-?path|subj)$"
+)
+"""Flags whose value looks like a path and is a text, an address or a place for later."""
+_NOT_READ = frozenset("expr ln tr xargs".split())
+"""What looks like a path is a character for them, or a rule of its own handles it."""
 
 
 @rule()
@@ -360,23 +369,72 @@ def redirected_reads(command: InspectedCommand) -> Findings:
 
 @rule()
 def reading_outside(command: InspectedCommand) -> Findings:
-    """Files outside the project that a command shows, copies or sends; the tools for files ask for the same ones."""
-    if command.name in NAMES["READERS"] - _RUNS_FILES or command.name in {"source", "."}:
-        for word in _named_files(command):
+    """Files outside the project that a command is given; the tools for files ask for the same ones.
+
+    Any program may show what it reads, so only those that list or name files are left out.
+    """
+    if command.name in NAMES["HARMLESS_WITH_SECRETS"] | _NOT_READ and not (
+        command.name == "ln" and not _is_link(command)
+    ):
+        return
+    is_git = command.name == "git"
+    if is_git and not (command.positional and command.positional[0].text in NAMES["GIT_SHOWS"] | NAMES["GIT_TAKES"]):
+        return
+    # Behind a wrapper is a command of its own.
+    names = command.args[:0] if command.name in _WRAPPER_NAMES else _named_files(command)
+    if command.name in _ELSEWHERE:
+        names = _files_of_this_machine(command)
+    seen: set[str] = set()
+    for word in names:
+        is_far_folder = _ONLY_DOTS.fullmatch(word.text) is not None and command.name not in NAMES["READERS"]
+        if word.text not in seen and word.text != "/" and not is_far_folder:
+            seen.add(word.text)
             yield from outside_file(command, word)
+
+
+_ONLY_DOTS = re.compile(r"(?:\.\./?)+")
+"""`cmake ..`: the folder that it works for, as a rule."""
+_WRAPPER_NAMES = frozenset(name for name in WRAPPERS if " " not in name)
+
+
+def _is_link(command: InspectedCommand) -> bool:
+    return command.has_flag("-s", "--symbolic")
+
+
+def _files_of_this_machine(command: InspectedCommand) -> Iterator[Word]:
+    """`docker run -v FILE:/x`, `docker build FOLDER`, `docker cp FILE container:/x`, `kubectl -f FILE`."""
+    texts = [word.text for word in command.positional[:2]]
+    if texts[:1] in (["build"], ["cp"]):
+        yield from (word for word in command.positional[1:] if not re.match(r"[\w-]+:", word.text))
+    before = ""
+    for word in command.args:
+        flag, _, value = word.text.partition("=")
+        if before in _OF_THIS_MACHINE or flag in _OF_THIS_MACHINE:
+            text = word.text if before in _OF_THIS_MACHINE else value
+            if source := re.search(r"(?:^|,)(?:source|src)=([^,]+)", text):
+                text = source[1]
+            yield replace(word, text=text.partition(":")[0])
+        before = word.text
 
 
 def outside_file(command: InspectedCommand, word: Word) -> Findings:
     """What is to be asked about reading a file that lies outside the project."""
     path = command.path_of(word)
-    looks_like_path = word.text.startswith(("/", "~", "../")) or word.text == ".." or command.folder is None
+    looks_like_path = re.match(r"/|~|\.\.(?:/|$)", word.text) is not None or "/../" in word.text
+    is_other_home = re.match(r"~[\w-]", word.text) is not None
     is_far = command.folder is not None and not is_below(command.folder, command.paths.project)
-    if path.location != "outside" or not (looks_like_path or "/../" in word.text or is_far) or "://" in word.text:
+    # Elsewhere also `status` might be a file.
+    is_named = looks_like_path or (is_far and ("/" in word.text or "." in word.text or _exists(command, word.text)))
+    if "://" in word.text or not (is_other_home or (path.zone == "outside" and is_named and _may_be_there(path.path))):
         return
-    if not is_public_file(path.path):
-        name = printable_line(path.path)
-        scope = f"read below {name.rpartition('/')[0] or '/'}"
-        yield command.finding(RiskKind.OUTSIDE, f"reads {name}, outside the project", scope)
+    name = printable_line(path.path)
+    scope = f"read below {name.rpartition('/')[0] or '/'}"
+    yield command.finding(RiskKind.OUTSIDE, f"reads {name}, outside the project", scope)
+
+
+def _may_be_there(path: str) -> bool:
+    """Whether a path may be one of this machine: `/api/users` is none, where there is no folder /api."""
+    return os.path.lexists("/" + path.lstrip("/").partition("/")[0])
 
 
 def secret_file(command: InspectedCommand, word: Word) -> Findings:
@@ -415,7 +473,7 @@ def _named_files(command: InspectedCommand) -> Iterator[Word]:
     before = ""
     for word in words:
         is_flag_value, before_this, before = before.startswith("--"), before, word.text
-        if _LEFT_OUT_FLAG.match(before_this) or " " in word.text:
+        if _LEFT_OUT_FLAG.match(before_this) or _NAMES_NO_FILE.match(before_this) or " " in word.text:
             continue
         for text in _spellings(word.text):
             is_sure = command.name in NAMES["READERS"] or (
@@ -449,12 +507,15 @@ def _spellings(text: str) -> Iterator[str]:
     elif text[2:3] in {".", "/", "~", "@"} and text[1:2] != "-":
         yield text[2:].removeprefix("@")
     flag, equals, value = text.partition("=")
-    if equals and not _LEFT_OUT_FLAG.match(flag):
+    if equals and not _LEFT_OUT_FLAG.match(flag) and not _NAMES_NO_FILE.match(flag):
         yield value.removeprefix("@").removeprefix("file://")
 
 
 def _exists(command: InspectedCommand, text: str) -> bool:
-    return command.folder is not None and UNKNOWN not in text and os.path.isfile(os.path.join(command.folder, text))  # noqa: PTH113, PTH118
+    if command.folder is None or UNKNOWN in text:
+        return False
+    path = os.path.join(command.folder, text)  # noqa: PTH118
+    return os.path.isfile(path) or (command.name in NAMES["READERS"] and os.path.isdir(path))  # noqa: PTH112, PTH113
 
 
 def _git_shows(command: InspectedCommand) -> Findings:
@@ -485,7 +546,10 @@ def reading_found_secrets(command: InspectedCommand) -> Findings:
         listed = files_listed_by(source) if given is None else names_in(given.split())
         yield from _given(command, inner or [Word("echo")], listed)
     elif command.name in {"read", "mapfile", "readarray"} and source is not None:
-        if files_listed_by(source).names_secrets:
+        listed = files_listed_by(source)
+        for root in listed.roots:
+            yield from outside_file(command, Word(root))
+        if listed.names_secrets:
             yield _finding(command, "reads secret files that another command finds")
     elif command.name not in NAMES["HARMLESS_WITH_SECRETS"]:
         for word in command.args:
@@ -505,6 +569,8 @@ def _given(command: InspectedCommand, inner: list[Word], listed: ListedFiles) ->
     names = [word.text.rpartition("/")[2] for word in inner]
     if not names or names[0] in NAMES["HARMLESS_WITH_SECRETS"] | {"git", "xargs"}:
         return
+    for root in listed.roots if names[0] not in NAMES["HARMLESS_WITH_SECRETS"] else ():
+        yield from outside_file(command, Word(root))
     if listed.names_secrets:
         yield _finding(command, "reads secret files that it finds by their names")
     elif listed.is_everything and names[0] not in NAMES["CHANGES_ONLY"]:

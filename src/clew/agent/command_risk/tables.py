@@ -26,7 +26,7 @@ class RiskKind(StrEnum):
     REMOTE_CODE = "run code from the network"
     HIDDEN_CODE = "run code that cannot be seen"
     WRITTEN_CODE = "run what this session wrote"
-    OUTSIDE = "write outside the project"
+    OUTSIDE = "reach outside the project"
     LASTING = "write what later sessions read or what runs by itself"
     SECRETS = "read secrets"
     SENDING = "send data away"
@@ -139,9 +139,6 @@ COMMAND_FLAGS: dict[str, str] = _TABLES["command_flags"]
 DESTINATIONS: dict[str, str] = _TABLES["destinations"]
 WRITER_VALUE_FLAGS: dict[str, str] = _TABLES["writer_value_flags"]
 OUTPUT_FLAGS: dict[str, str] = _TABLES["output_flags"]
-
-SCRATCH_FOLDERS = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 (names what may be written to)
-"""Outside a project, but writing there is harmless."""
 
 SECRET_VARIABLE = pattern("SECRET_VARIABLE", re.IGNORECASE)
 GIT_INTERNALS = pattern("GIT_INTERNALS")

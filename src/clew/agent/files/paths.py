@@ -21,7 +21,10 @@ MAX_PATH_CHARS = 4_096
 MAX_NAME_BYTES = 255
 
 PathAccess: TypeAlias = Literal["read", "write"]
-Zone: TypeAlias = Literal["project", "allowed", "read_only", "outside"]
+SystemZone: TypeAlias = Literal["project", "scratch", "public", "outside"]
+Zone: TypeAlias = Literal["allowed", "read_only"] | SystemZone
+SCRATCH_FOLDERS = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 (names what may be read and written)
+"""Outside a project; nothing that has to be asked for is there."""
 
 _KINDS = ((stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"), (stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket"))
 
@@ -49,6 +52,27 @@ class PathConcern:
 
     reason: str
     scope: str
+
+
+def zone_of(path: str, project: str, scratch: Sequence[str] = SCRATCH_FOLDERS) -> SystemZone:
+    """The zone of an absolute path, for commands and for the tools for files alike; links are followed.
+
+    Of a scratch folder that the project lies in, what is beside the project is outside. Raises ValueError for a path
+    that no file can have.
+    """
+    real = os.path.realpath(path)
+    if is_below(real, project):
+        return "project"
+    for folder in map(os.path.realpath, scratch):
+        beside = os.path.join(folder, os.path.relpath(project, folder).split("/")[0])  # noqa: PTH118
+        if is_below(real, folder) and not (is_below(project, folder) and is_below(real, beside)):
+            return "scratch"
+    # By the name, too: `/proc/self` is a link to the process that asks.
+    return "public" if is_public_file(real) or is_public_file(os.path.normpath(path)) else "outside"
+
+
+def is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 class Workspace:
@@ -120,7 +144,7 @@ class Workspace:
             return UnusablePath(f"{path!r} cannot be resolved: {problem}")
         if kind:
             return UnusablePath(f"{path!r} is a {kind}; only files and folders can be read or written")
-        return ResolvedPath(found, self.display_name(found), self._zone(found))
+        return ResolvedPath(found, self.display_name(found), self._zone(found, str(self.root / given)))
 
     def display_name(self, path: Path) -> str:
         """A resolved path as people and models read it."""
@@ -169,11 +193,11 @@ class Workspace:
         )
 
     def _is_allowed(self, access: PathAccess, target: ResolvedPath) -> bool:
-        if target.zone in ("project", "allowed"):
+        if target.zone in ("project", "allowed", "scratch"):
             return True
-        return access == "read" and (target.zone == "read_only" or is_public_file(str(target.path)))
+        return access == "read" and target.zone in ("read_only", "public")
 
-    def _zone(self, path: Path) -> Zone:
+    def _zone(self, path: Path, given: str) -> Zone:
         """The innermost folder counts: a spill folder stays read-only inside a project."""
         zones: tuple[tuple[Zone, tuple[Path, ...]], ...] = (
             ("project", (self.root,)),
@@ -183,7 +207,7 @@ class Workspace:
         holding = [
             (len(folder.parts), zone) for zone, folders in zones for folder in folders if path.is_relative_to(folder)
         ]
-        return max(holding, key=lambda found: found[0])[1] if holding else "outside"
+        return max(holding, key=lambda found: found[0])[1] if holding else zone_of(given, str(self.root))
 
 
 def _problem_with(path: object) -> str | None:

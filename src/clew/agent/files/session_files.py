@@ -31,6 +31,9 @@ class SessionFiles:
         """The session wrote this file, or is about to."""
         self._written.add(os.path.realpath(path))
 
+    def has_written(self, path: str) -> bool:
+        return os.path.realpath(path) in self._written
+
     def unagreed(self, path: str) -> WrittenScript | None:
         """The file as it is now, where the session wrote it and nobody agreed to run that text."""
         real = os.path.realpath(path)

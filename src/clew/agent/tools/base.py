@@ -7,7 +7,7 @@ text, a flag as a word. What cannot be read is an InvalidArgument whose message 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from clew.messages import Tool
 
 Arguments: TypeAlias = Mapping[str, Any]
 OnOutput: TypeAlias = Callable[[str], None]
+Confirm: TypeAlias = Callable[[Risk], Awaitable[bool | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ def ignore_output(text: str) -> None:
     del text
 
 
+async def _nobody(risk: Risk) -> bool | None:
+    del risk
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """Where a call runs."""
@@ -47,6 +53,8 @@ class CallContext:
     call_id: str
     on_output: OnOutput = field(default=ignore_output)
     """Takes pieces of output as they come, for an observer."""
+    confirm: Confirm = field(default=_nobody)
+    """Asks a person about what a call has led to; None where nobody is asked."""
 
 
 class AgentTool(ABC):

@@ -103,8 +103,10 @@ class RecallTool(AgentTool):
         page = await search_history(self._store, request.query, scope, is_seen=is_seen)
         if not page.hits:
             rest = " beyond what you see already" if page.hidden else ""
-            return ToolResult(f"Nothing found for {request.query!r}{rest}. Try other or fewer words.")
+            nothing = f"Nothing found for {request.query!r}{rest}. Try other or fewer words."
+            return ToolResult(f"{nothing}\n({page.problem})" if page.problem else nothing)
         lines = [f"{len(page.hits)} hits, the best first. Read one: {self.name}(open=m12, session=ID)."]
+        lines += [f"({page.problem})"] if page.problem else []
         for found in page.hits:
             lines.append(await self._format_hit(found, here))
         return ToolResult("\n".join(lines), display_text=f"{len(page.hits)} hits for {request.query!r}")

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clew.agent.approvals import Risk
@@ -161,14 +161,14 @@ class TerminalTool(AgentTool):
             return error_result(problem)
         if request.in_background:
             return await self._start(request)
-        return await self._finish(request, call.on_output)
+        return await self._finish(request, call)
 
     async def close(self) -> None:
         await self.background.close()
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    async def _finish(self, request: _TerminalRequest, on_output: Callable[[str], None]) -> ToolResult:
+    async def _finish(self, request: _TerminalRequest, call: CallContext) -> ToolResult:
         """Run it to its end, or to the time limit."""
         output = CommandOutput(self._keep_chars)
         started = time.monotonic()
@@ -176,10 +176,10 @@ class TerminalTool(AgentTool):
             shell_command(request.command, self._sandbox, request.folder),
             request.folder,
             self._environ,
-            lambda piece: _pass_on(on_output, output.feed(piece)),
+            lambda piece: _pass_on(call.on_output, output.feed(piece)),
         )
         code: int | None = None
-        async with watched(self._sandbox) as aside:
+        async with watched(self._sandbox) as left:
             try:
                 code = await asyncio.wait_for(process.exit_code(), request.seconds)
             except TimeoutError:
@@ -189,7 +189,8 @@ class TerminalTool(AgentTool):
         seconds = time.monotonic() - started
         text = output.text().rstrip("\n")
         news = [f"{one.id} {one.state}" for one in self.background.newly_ended()]
-        text = "\n".join([*([text] if text else []), *(f"[{sentence}]" for sentence in aside), *news])
+        sentences = await self.background.ask_about([*left, *self.background.take_left()], call.confirm)
+        text = "\n".join([*([text] if text else []), *(f"[{sentence}]" for sentence in sentences), *news])
         report = _report(text, code, seconds, request.seconds, left_some)
         return ToolResult(report, is_error=code is None, has_failed=bool(code))
 
@@ -296,7 +297,12 @@ class ProcessTool(AgentTool):
         return f"process {arguments.get('action', '')} {arguments.get('id', '')}".strip()
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
-        del call
+        result = await self._run(arguments)
+        sentences = await self._background.ask_about(self._background.take_left(), call.confirm)
+        text = "\n".join([result.text, *(f"[{sentence}]" for sentence in sentences)])
+        return replace(result, text=text) if sentences else result
+
+    async def _run(self, arguments: Arguments) -> ToolResult:
         action = arguments.get("action")
         if action == "list":
             return ToolResult(self._list())

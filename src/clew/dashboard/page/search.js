@@ -52,6 +52,7 @@ export function SearchHits({ query, session }) {
     ${found.problem && html`<${Problem} problem=${found.problem} again=${found.again} />`}
     ${!found.value && !found.problem && html`<${Waiting} what="the messages" />`}
     ${found.value && html`<p class="facts" role="status">${foundWords(found.value)}</p>
+      ${found.value.problem && html`<p class="facts" role="alert">${found.value.problem}</p>`}
       <ol class="hits">${hits.map((hit) => html`<${Hit} hit=${hit} />`)}</ol>`}
   </section>`;
 }

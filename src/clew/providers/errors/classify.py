@@ -272,8 +272,9 @@ HEAD_CHARS = 8_000
 TAIL_CHARS = 4_000
 _MAX_CAUSES = 8
 
-_UNICODE_ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
-_WHITESPACE_ESCAPE = re.compile(r"\\+[nrt]")
+# Each run of backslashes is looked at once.
+_UNICODE_ESCAPE = re.compile(r"(?<!\\)\\+u([0-9a-fA-F]{4})")
+_WHITESPACE_ESCAPE = re.compile(r"(?<!\\)\\+[nrt]")
 _BACKSLASHES = re.compile(r"\\+")
 _TAG = re.compile(r"<!--[^>]{0,200}-->|</?[a-zA-Z][^<>]{0,200}>")
 _URL = re.compile(r"https?://[^\s\"'<>)\]}\\,]*", re.IGNORECASE)
@@ -360,7 +361,8 @@ _UNIT_NAMES = {
 }
 _UNITS = "|".join(sorted(_UNIT_NAMES, key=len, reverse=True))
 _PART = re.compile(rf"({_AMOUNT})\s?({_UNITS})(?![a-z])")
-_SPAN = rf"{_AMOUNT}\s?(?:{_UNITS})(?![a-z])(?:(?:,? and |,? )?{_AMOUNT}\s?(?:{_UNITS})(?![a-z]))*"
+_SPAN = rf"{_AMOUNT}\s?(?:{_UNITS})(?![a-z])(?:(?:,? and |,? )?{_AMOUNT}\s?(?:{_UNITS})(?![a-z])){{0,5}}+"
+"""Of at most six parts: more are no time, and would be looked at again from each of them."""
 
 # One row per wording. `span` has units; `seconds` and `millis` are bare numbers.
 _PATTERNS = tuple(
