@@ -44,7 +44,8 @@ Reads everything, so that it takes a while on a large database. What it checks:
 --repair makes a copy of the database beside it, says where, and then rebuilds the
 index from the rows and makes the files private. A row that cannot be read is set
 aside, byte for byte, and a note takes its place, so that no number shifts;
---quarantined shows what was set aside. Rows that can be read are never changed.
+--quarantined shows what was set aside. A compaction whose map leaves messages out
+is undone, so that they are in view again. Rows that can be read are never changed.
 Exit status 1: something is wrong, and was not repaired.
 
 If the config of Hermes Agent names Clew, it is checked, too: where one of the two keys is
@@ -233,18 +234,19 @@ def _finding(problem: HealthProblem) -> DoctorFinding:
 
 
 def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> DoctorReport:
-    """Repair file modes and, after a backup, rows and the index; returns what a new diagnosis finds."""
+    """Repair file modes and, after a backup, rows, maps and the index; returns what a new diagnosis finds."""
     from clew.store import back_up_database
 
     backup = None
     repaired = [*report.repaired, *_make_files_private(location)]
-    if any(finding.is_repairable and finding.check in ("index", "rows") for finding in report.findings):
+    if any(finding.is_repairable and finding.check in ("index", "rows", "maps") for finding in report.findings):
         if location.path is not None:
             with console.phase(f"copying {location.label}"):
                 backup = back_up_database(location.path)
-        with console.phase("setting rows aside and rebuilding the index"):
-            set_aside = _repair_store(location, backup)
+        with console.phase("setting rows aside, checking maps and rebuilding the index"):
+            set_aside, broken = _repair_store(location, backup)
         repaired += (f"{row.what}: set aside, and a note is in its place ({row.problem})" for row in set_aside)
+        repaired += (f"{problem}: its compaction was undone, the messages are in view again" for problem in broken)
         repaired.append("the index: rebuilt from the rows")
     if location.with_vectors and any(finding.is_repairable for finding in report.findings):
         with console.phase("making vectors"):
@@ -254,13 +256,18 @@ def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> 
     return replace(again, repaired=tuple(repaired), backup=backup)
 
 
-def _repair_store(location: StoreLocation, backup: Path | None) -> list[QuarantinedRow]:
-    """Set aside what cannot be read, and make the index from the rest."""
+def _repair_store(location: StoreLocation, backup: Path | None) -> tuple[list[QuarantinedRow], list[str]]:
+    """Set aside rows that cannot be read, undo compactions with a broken map, and rebuild the index.
 
-    async def repair(store: Store) -> list[QuarantinedRow]:
+    Returns the rows and what was wrong with the maps.
+    """
+
+    async def repair(store: Store) -> tuple[list[QuarantinedRow], list[str]]:
+        # A node that is set aside may break a map, so maps come second.
         set_aside = await store.quarantine()
+        broken = await store.undo_broken_maps()
         await store.rebuild_index()
-        return set_aside
+        return set_aside, broken
 
     try:
         return run_with_store(location, repair, named="the database")
