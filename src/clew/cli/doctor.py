@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,10 +19,10 @@ from clew.cli.pages import format_time, json_fields, plural
 from clew.cli.store_access import StoreLocation, configured_store, run_with_store
 from clew.cli.text import pad, printable, wrap
 from clew.errors import InvalidArgument, StoreError
-from clew.gateway import ProbeFinding, check_clients, probe_gateway
 from clew.install import has_extra, install_command
 
 if TYPE_CHECKING:
+    from clew.gateway import ProbeFinding
     from clew.integrations.hermes_setup import HermesCheck
     from clew.integrations.mcp_setups import McpCheck
     from clew.store import FileModeProblem, HealthProblem, QuarantinedRow, Store
@@ -167,6 +166,8 @@ def _check_programs(environ: Mapping[str, str]) -> ProgramChecks:
 
 
 def _probe(url: str, console: Console, *, as_json: bool) -> int:
+    from clew.gateway import check_clients, probe_gateway
+
     if not url.startswith(("http://", "https://")):
         raise InvalidArgument(f"doctor: --gateway: {url!r} is no address", remedy=f"give one as {DEFAULT_GATEWAY}")
     address = url.rstrip("/").removesuffix("/v1")
@@ -175,12 +176,14 @@ def _probe(url: str, console: Console, *, as_json: bool) -> int:
     problems = check_clients(console.environ)
     is_ok = all(finding.is_ok for finding in findings)
     checks = [{"name": it.name, "ok": it.is_ok, "what": it.what} for it in findings]
-    told = {"gateway": address, "ok": is_ok, "checks": checks, "clients": list(problems)}
-    console.show(told, as_json, lambda: print_probe(address, findings, problems, console))
+    fields = {"gateway": address, "ok": is_ok, "checks": checks, "clients": list(problems)}
+    console.show(fields, as_json, lambda: print_probe(address, findings, problems, console))
     return 0 if is_ok else 1
 
 
 def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
+    import sqlite3
+
     from clew.store import DatabaseBusy, DatabaseDamaged, DatabaseFull, SchemaTooNew, list_backups
 
     before = _file_problems(location)
@@ -281,8 +284,8 @@ def _repair_store(location: StoreLocation, backup: Path | None) -> tuple[list[Qu
 
 def _show_quarantined(location: StoreLocation, console: Console, *, as_json: bool) -> int:
     found = run_with_store(location, lambda store: store.quarantined(), named="the database")
-    told = {"store": location.label, "quarantined": [quarantined_json(row) for row in found]}
-    return console.show(told, as_json, lambda: print_quarantined(found, location.label, console))
+    fields = {"store": location.label, "quarantined": [quarantined_json(row) for row in found]}
+    return console.show(fields, as_json, lambda: print_quarantined(found, location.label, console))
 
 
 def _make_files_private(location: StoreLocation) -> Iterator[str]:

@@ -53,10 +53,10 @@ from clew.cli.text import clip, display_width, printable, printable_line, whole_
 from clew.cli.usage import calls_text, usage_json
 from clew.errors import InvalidArgument, StoreError
 from clew.messages import Message, arguments_of_call, calls_of, images_of, name_of_call, text_of
-from clew.store import CallFilter, CommittedCompaction, InUse, Session, Store, StoredMessage, UsageTotal
 
 if TYPE_CHECKING:
     from clew.cli.maps import MapPage
+    from clew.store import CommittedCompaction, Session, Store, StoredMessage, UsageTotal
 
 NAMES_EPILOG = """\
 SESSION is an id, the beginning (s_4f1 or 4f1) or the end of one, or a title.
@@ -280,6 +280,8 @@ def delete(console: Console, session: str, yes: bool, as_json: bool, flags: Sequ
         raise InvalidArgument(problem, remedy="add --yes if it is meant")
 
     async def work(store: Store) -> tuple[Session, int] | None:
+        from clew.store import InUse
+
         found = await find_session(store, session)
         chain = await store.sessions_of(found.conversation)
         own = (await session_range(store, chain[-1], chain)).stop - chain[0].first_seq
@@ -324,6 +326,8 @@ async def list_item(store: Store, session: Session) -> SessionListItem:
 
 
 async def _read_details(store: Store, name: str, as_view: bool, last: int | None) -> SessionDetails:
+    from clew.store import CallFilter
+
     session = await find_session(store, name)
     chain = await store.sessions_of(session.conversation)
     span = await session_range(store, session, chain)
