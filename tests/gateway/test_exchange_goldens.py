@@ -30,7 +30,7 @@ REFUSAL = {"error": {"message": "maximum context length is 2000 tokens, 2500 giv
 
 
 def request(wire: str, turns: int, *, stream: bool) -> tuple[str, bytes]:
-    """A path and a body in the client's own spelling: odd spaces, numbers and escapes, which must be sent as written."""
+    """A path, and a body with odd spaces, numbers and escapes, which must be sent as written."""
     said = []
     for at in range(turns):
         said += [("user", f"question {at}: {WORDS * 6}\u00e9"), ("assistant", f"answer {at}: {WORDS * 6}")]
