@@ -3,6 +3,7 @@
     python benchmarks/core.py [--only NAME ...] [--json]
     PYTHONPATH=/other/checkout/src python benchmarks/core.py      the same for another checkout
 
+Scores that floors.toml names have their floor beside them; one that is lower ends the run with status 1.
 Measures the `clew` that is importable, by its public functions. Sessions, exam and scorers are in the shared folder
 beside the project; a part whose data or package is absent is skipped with a message. Times are CPU times.
 """
@@ -28,7 +29,7 @@ from typing import Any
 import clew
 from _folds import SOURCE, cpu_ms, folded, outputs_of, target_for_size
 from _sessions import SHARED, conversation_files, cut_sessions, load_scorer, name_of, sessions_in
-from _table import report
+from _table import FLOORS, report
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "session.json"
 PACKAGES = ("facts", "handoff")
@@ -38,6 +39,7 @@ FRESH_RUNS = 5
 THREADS, FOLDS, PROCESSES = 6, 30, 10
 BUDGETS, SEEDS, ROUNDS, CHARS_PER_TOKEN = (0.2, 0.3), (1, 2, 3, 4), 5, 3.2
 COLUMNS = ("measure", "case", "value", "unit")
+FLOOR = "floor"
 FIRST_FOLD = """
 import json, sys, time
 messages = json.load(open(sys.argv[1], encoding="utf-8"))["messages"]
@@ -262,6 +264,17 @@ def conformance() -> Iterator[Row]:
         yield case, 100 * mean(run.output_chars / run.budget_chars for run in runs), "% of the budget used"
 
 
+def with_floor(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, with its floor where it is a score that has one."""
+    floor = FLOORS.get(row["measure"], {}).get(row["case"]) if row["unit"].startswith("%") else None
+    return row if floor is None else {**row, FLOOR: floor}
+
+
+def below_floors(rows: Sequence[dict[str, Any]]) -> list[str]:
+    below = [row for row in rows if FLOOR in row and row["value"] < row[FLOOR]]
+    return [f"{row['measure']}, {row['case']}: {row['value']:.1f} of {row[FLOOR]}" for row in below]
+
+
 MEASURES: tuple[Callable[[], Iterator[Row]], ...]
 MEASURES = (exam, inventions, retention, handoff_score, conformance, code, files, start, speed, threads)
 
@@ -277,13 +290,15 @@ def main() -> None:
     for name in options.only:
         try:
             for row in measures[name]():
-                rows.append(dict(zip(COLUMNS, (name, *row), strict=True)))
+                rows.append(with_floor(dict(zip(COLUMNS, (name, *row), strict=True))))
         except MissingError as missing:
             print(f"{name} is skipped: {missing}", file=sys.stderr)
     if options.json:
         print(json.dumps({"clew": str(SOURCE), "rows": rows}, indent=1))
     else:
-        report("core", rows, COLUMNS)
+        report("core", rows, (*COLUMNS, FLOOR))
+    if below := below_floors(rows):
+        raise SystemExit("below the floor: " + "; ".join(below))
 
 
 if __name__ == "__main__":
