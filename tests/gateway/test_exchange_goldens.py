@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
+from clew.testing.upstream import Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 
 GOLDEN = Path(__file__).parent / "golden"
 WORDS = "each row of the register is copied by hand and compared "
@@ -80,7 +80,7 @@ def without_handoffs(raw: bytes, handoffs: list[str]) -> str:
 @pytest.mark.parametrize("wire", WIRES)
 async def test_an_exchange_is_the_recorded_one(tmp_path: Path, wire: str, case: str) -> None:
     answer = UpstreamAnswer("It is compared.", reasoning="I read it.")
-    steps = [StreamedAnswer(answer) if case == "pass" else answer]
+    steps: list[Step] = [StreamedAnswer(answer) if case == "pass" else answer]
     if case == "overflow":
         steps.insert(0, UpstreamFault(400, REFUSAL))
     path, body = request(wire, {"pass": 2, "fold": 12, "overflow": 8}[case], stream=case == "pass")
