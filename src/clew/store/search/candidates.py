@@ -76,9 +76,9 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
 
 
 def _with_speaker(parsed: ParsedQuery, found: Mapping[QueryTerm, Candidates]) -> Steps[ParsedQuery]:
-    """The query with who told what it asks for, where it names one of two who talk: what they tell, they tell as "I".
+    """The query with its speaker, where it names one of two people who talk: of themselves people say "I".
 
-    Their name is in the turns of the other one, who speaks to them, or at the start of their own.
+    The name of a speaker is in the turns of the other one, who addresses them, or at the start of their own.
     """
     for term in parsed.terms:
         name = term.any_of[0].words[0]

@@ -107,7 +107,7 @@ class ParsedQuery:
     days: DayRange | None = None
     """The days that it names."""
     told_by: Speaker | None = None
-    """Whose turns answer it: who asks for "my" things told them, who asks for what "you suggested" was told."""
+    """Whose turns answer it: for "my keys" the person's, for "you suggested" those of the other speaker."""
     names: tuple[str, ...] = ()
     """Words that are written like names, in the order in which they stand."""
 
