@@ -107,7 +107,7 @@ class MessageSize:
     role: str
     tool: str | None
     tokens: int | None
-    """As it was counted when it came; None where nobody counted."""
+    """As counted when it was stored; None if it was not counted."""
     bytes: int
     """Of its JSON."""
 
