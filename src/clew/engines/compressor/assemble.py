@@ -205,7 +205,7 @@ def repeated_warning(times: int, *, has_store: bool = True) -> str:
 
 
 def repair_warnings(repairs: Sequence[Repair], opening: str = "The history was repaired") -> list[str]:
-    """What was wrong with the history and what was done about it; nothing where nothing was."""
+    """One warning that lists the repairs of the history; no warning without repairs."""
     if not repairs:
         return []
     named = "; ".join(f"message {done.index}: {done.problem} ({done.remedy})" for done in repairs[:_REPAIRS_NAMED])
