@@ -288,9 +288,9 @@ class ProjectedConversation:
         return conversation
 
     async def _keep(self, writing: asyncio.Task[None], session: str, history: History) -> None:
-        """Where others have written to the conversation meanwhile, what came is kept all the same: as a branch.
+        """Store the new messages; as a branch where another process has written to the conversation meanwhile.
 
-        The history is not changed until this has ended: whoever changes it waits for that.
+        Changes of the history wait until this has ended.
         """
         store = self._runtime.store
         try:
