@@ -148,9 +148,9 @@ class CookieSessions:
         return SignedIn(visitor, cookie)
 
     async def require(self, request: web.Request, *, is_change: bool = True) -> SignedIn:
-        """Whoever sent a request; raises `DashboardRefusal` where nobody has signed in, or what it asks has no token.
+        """The visitor who sent a request; `DashboardRefusal` if they are not signed in, or a change has no token.
 
-        `is_change` False: it changes nothing in the store, so that also those may ask it who may only look.
+        `is_change` False: the request changes nothing in the store, so visitors with read access may send it.
         """
         found = await self.find(request)
         if found is None:
