@@ -119,7 +119,7 @@ class Overlay:
 def find_upstreams(setup: ClientSetup | None, environ: Mapping[str, str], settings: Settings) -> tuple[str, ...]:
     """Where a program's calls go: where it is pointed already, else its own API, else where the config says.
 
-    For a program that is not known the keys in the environment tell. Empty where nothing does.
+    For an unknown program, the API whose key is in the environment. Empty if there is none.
     """
     if setup is not None and (cloud := _cloud(setup, environ)):
         return (cloud,)
