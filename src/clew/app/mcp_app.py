@@ -97,7 +97,7 @@ class BackgroundImport:
             self._thread.join(_LAST_SECONDS)
 
     def told(self) -> dict[str, Any]:
-        """How far it is, for who asks; nothing where all is in and nothing is wrong."""
+        """The progress of the import and its problems; empty when it is complete and nothing failed."""
         state = self._state
         fields: dict[str, Any] = {}
         if state.is_reading and not state.rounds:
