@@ -29,7 +29,7 @@ FINISHED_AT: Final = 0.60 / 0.85
 KEPT_SHARE: Final = 0.30
 """Of what is in view before a fold, about so much is there after it."""
 RETURNS: Final = 0.5
-"""The share of pauses longer than the cache lives after which the session goes on: 4 of 8 in recordings, sessions that ended included."""
+"""The share of pauses beyond the life of the cache after which a person came back: 4 of 8 in recordings."""
 LATER_TURNS: Final = 10
 """Turns that follow then; in the same recordings 9, 158, 428 and 435."""
 HANDOFF_SHARE: Final = 0.6

@@ -234,8 +234,8 @@ class RuntimeOptions:
     main_summarizes: Callable[[], bool] = lambda: True
     """Whether the main model may be asked for one now, where none is configured for it or that one fails."""
     models_ahead_only: bool = False
-    """A model writes summaries only in `Conversation.prepare_ahead`, and only its own summaries are stored. A compaction
-    that a caller waits for uses the built-in summariser: for hosts whose clients must not wait."""
+    """A model writes summaries only in `Conversation.prepare_ahead`, and only those are stored. A compaction that
+    a caller waits for uses the built-in summariser: for hosts whose clients must not wait."""
     offers_engine_tools: bool = True
     """Whether the model is offered the tools of the context engine: not where a host sends requests by itself."""
     learnt: LearntLimits | None = None
