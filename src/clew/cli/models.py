@@ -422,7 +422,7 @@ def _warn_unknown_model(info: ModelInfo, others: Sequence[str], console: Console
         return
     meant = f"; did you mean {', '.join(others)}?" if others else ""
     console.note(printable(f"{info.name} is not in the tables of Clew{meant}"))
-    better = "set it by `clew config set model.context_length N` if it is wrong"
+    better = "`clew config set model.context_length N` sets another"
     if info.source == "default":
         console.note(f"a window of {info.window:,} tokens is assumed; {better}")
     elif info.source == "table":
