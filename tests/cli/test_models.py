@@ -176,7 +176,7 @@ def test_a_name_that_nobody_serves_is_refused_and_nothing_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = run(capsys, tmp_path, "use", "hm-hm")
-    assert code == 2 and "say who does with --provider NAME" in err
+    assert code == 2 and "say its provider with --provider NAME" in err
     assert run(capsys, tmp_path, "use", "x", "--provider", "nobody")[0] == 2
     assert run(capsys, tmp_path, "use", "local")[0] == 2
     assert not (tmp_path / "config.yaml").exists()

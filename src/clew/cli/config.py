@@ -95,9 +95,9 @@ def show_path(console: Console, as_json: bool) -> int:
 def check(console: Console, as_json: bool, flags: Sequence[str]) -> int:
     loaded = read_config(console.environ, flags)
     console.notes(loaded.notices)
-    told = {"ok": not loaded.problems, "path": str(loaded.path), **_problems_json(loaded)}
+    fields = {"ok": not loaded.problems, "path": str(loaded.path), **_problems_json(loaded)}
     lines = [problem.text for problem in loaded.problems] or [f"{loaded.path}: {_verdict(loaded)}"]
-    console.show(told, as_json, lambda: console.print("\n".join(lines)))
+    console.show(fields, as_json, lambda: console.print("\n".join(lines)))
     return 1 if loaded.problems else 0
 
 

@@ -189,7 +189,7 @@ class _WatchScreen:
     def __init__(self, console: Console, *, as_json: bool) -> None:
         self._console = console
         self.as_json = as_json
-        self._told: tuple[str, ...] = ()
+        self._shown_problems: tuple[str, ...] = ()
         self._was_waiting = False
 
     def session(self, each: ImportedSession) -> None:
@@ -207,9 +207,9 @@ class _WatchScreen:
             self._console.note("another Clew imports these files already; this one starts when that one has ended")
         self._was_waiting = state.is_waiting
         for problem in state.problems:
-            if problem not in self._told:
+            if problem not in self._shown_problems:
                 self._console.error(problem)
-        self._told = state.problems
+        self._shown_problems = state.problems
         if state.is_reading:
             place = f"[{min(state.done + 1, state.files):,}/{state.files:,}]"
             self._console.progress(f"{place} {printable(state.current)} ...")

@@ -295,8 +295,8 @@ def store_key(preset: ProviderPreset, key: str, place: KeyPlace | None, console:
     where: KeyPlace = place or ("keyring" if has_keyring() else "file")
     keys = StoredKeys(clew_home(console.environ))
     keys.put(preset.key_env, key.strip(), where)
-    told = "in the keyring of this system" if where == "keyring" else f"in {keys.path}, which only you can read"
-    console.note(f"the key for {preset.name} is stored {told}")
+    stored = "in the keyring of this system" if where == "keyring" else f"in {keys.path}, which only you can read"
+    console.note(f"the key for {preset.name} is stored {stored}")
     if console.environ.get(preset.key_env):
         console.note(f"{preset.key_env} in the environment takes precedence")
     return where

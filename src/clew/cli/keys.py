@@ -125,8 +125,8 @@ def list_keys(console: Console, as_json: bool, flags: Sequence[str]) -> int:
     keys: list[AccessKey] = []
     if location.exists:
         keys = run_with_store(location, lambda store: store.list_keys(), named="keys")
-    told = {"store": location.label, "keys": [key_json(each) for each in keys]}
-    return console.show(told, as_json, lambda: _print_keys(keys, console))
+    fields = {"store": location.label, "keys": [key_json(each) for each in keys]}
+    return console.show(fields, as_json, lambda: _print_keys(keys, console))
 
 
 @verb(keys_command, "revoke", "make a key unusable, at once", REVOKE_EPILOG)
@@ -150,8 +150,8 @@ def delete(console: Console, wanted: str, as_json: bool, flags: Sequence[str]) -
         return await store.delete_key((await _find(store, wanted)).id)
 
     gone = run_with_store(configured_store(flags, console), work, named=f"key {wanted!r}")
-    told = {**key_json(gone), "state": "deleted"}
-    return console.show(told, as_json, lambda: console.print(printable(f"{gone.id} of {gone.owner} is deleted.")))
+    fields = {**key_json(gone), "state": "deleted"}
+    return console.show(fields, as_json, lambda: console.print(printable(f"{gone.id} of {gone.owner} is deleted.")))
 
 
 # -- create ------------------------------------------------------------------------------------------------------------

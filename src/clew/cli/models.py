@@ -154,8 +154,8 @@ def get(console: Console, name: str, as_json: bool) -> int:
             f"`clew chat --model {file.stem}` talks to it; `clew models use {file.stem}` makes it the configured model"
         )
 
-    told = {"file": str(file), "bytes": size_bytes, "window": window, "runs_here": has_extra("local")}
-    return console.show(told, as_json, tell)
+    fields = {"file": str(file), "bytes": size_bytes, "window": window, "runs_here": has_extra("local")}
+    return console.show(fields, as_json, tell)
 
 
 @verb(models_command, "use", "write a model to the config", USE_EPILOG)
@@ -198,15 +198,15 @@ def key(console: Console, provider: str, place: KeyPlace | None, remove: bool, a
     from clew.providers import preset_for
 
     preset = preset_for(provider, None, None)
-    told = {"provider": preset.name, "variable": preset.key_env}
+    fields = {"provider": preset.name, "variable": preset.key_env}
     if not remove:
         where = store_key(preset, read_key(preset.name, console), place, console)
-        return console.show({**told, "stored": where}, as_json, lambda: None)
+        return console.show({**fields, "stored": where}, as_json, lambda: None)
     if not StoredKeys(clew_home(console.environ)).remove(preset.key_env):
         problem = f"no key for {preset.name} is stored"
         raise ClewError(problem, remedy="one in the environment is not Clew's to remove")
     line = f"the key for {preset.name} is removed"
-    return console.show({**told, "stored": None}, as_json, lambda: console.print(line))
+    return console.show({**fields, "stored": None}, as_json, lambda: console.print(line))
 
 
 @verb(models_command, "forget", "a learnt window", FORGET_EPILOG)
@@ -227,8 +227,8 @@ def forget(console: Console, name: str, as_json: bool) -> int:
         console.print(printable(model_line(now)))
 
     window = {"window": now.window, "window_from": now.source}
-    told = {"name": gone[0].model, "forgotten": [learnt_json(limit) for limit in gone], **window}
-    return console.show(told, as_json, draw)
+    fields = {"name": gone[0].model, "forgotten": [learnt_json(limit) for limit in gone], **window}
+    return console.show(fields, as_json, draw)
 
 
 # -- list --------------------------------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def refusal(ctx: click.Context | None, problem: str, remedy: str = "") -> Invali
     """The error of a command line; the remedy is the help of its command, where none is given."""
     path = ctx.command_path if ctx else "clew"
     below = path.partition(" ")[2]
-    help_hint = f"see `{path} --help`"
+    help_hint = f"`{path} --help` describes it"
     return InvalidArgument(f"{below}: {problem}" if below else problem, remedy=remedy or help_hint)
 
 
@@ -137,7 +137,7 @@ def wrong_use(error: click.UsageError) -> InvalidArgument:
     if isinstance(error, click.NoSuchOption):
         known = [name for each in ctx.command.params for name in each.opts if name.startswith("--")] if ctx else []
         near = did_you_mean(error.option_name, [*known, "--help"])
-        hint = f"see `{ctx.command_path if ctx else 'clew'} --help`"
+        hint = f"`{ctx.command_path if ctx else 'clew'} --help` describes it"
         return refusal(ctx, f"unknown option {error.option_name}", near + hint)
     if isinstance(error, click.MissingParameter) and param is not None:
         return refusal(ctx, f"{shown_name(param)} is missing")

@@ -172,8 +172,8 @@ def tree(console: Console, session: str | None, limit: int, nodes: bool, as_json
             console.print()
             print_map(page, console, "--json has the parts of parts, and who wrote each")
 
-    told = forest.as_json() if page is None else {**forest.as_json(), "map": map_json(page)}
-    return console.show(told, as_json, draw)
+    fields = forest.as_json() if page is None else {**forest.as_json(), "map": map_json(page)}
+    return console.show(fields, as_json, draw)
 
 
 @verb(sessions_command, "state", "files, tests, settings, rules, tasks: values now, or at a message", NAMES_EPILOG)
@@ -246,8 +246,8 @@ def undo(console: Console, session: str, as_json: bool, flags: Sequence[str]) ->
         f"{token_change(undone, console)}) is undone: "
         f"{tip.id} shows {plural(seen, 'message')} again, later ones included{again}. Nothing was deleted."
     )
-    told = {"session": session_json(tip), "undone": compaction_json(undone), "messages_in_view": seen}
-    return console.show({**told, "another_in_effect": another}, as_json, lambda: console.say(words))
+    fields = {"session": session_json(tip), "undone": compaction_json(undone), "messages_in_view": seen}
+    return console.show({**fields, "another_in_effect": another}, as_json, lambda: console.say(words))
 
 
 @verb(sessions_command, "branch", "start a new session from the beginning of another", NAMES_EPILOG)

@@ -140,9 +140,9 @@ async def _wrap(
         await gateway.exchanges.close()
         folded = sum(isinstance(it, CompactionFinished) and it.continued_as is not None for it in folds)
         try:
-            line, told = await _closing_line(store, exchanges, folded, started, command[0])
+            line, fields = await _closing_line(store, exchanges, folded, started, command[0])
             if as_json:
-                console.err.write(f"{json_text(told)}\n")
+                console.err.write(f"{json_text(fields)}\n")
             else:
                 console.note(line)
         except StoreError as problem:
@@ -183,8 +183,8 @@ async def _closing_line(
     words += [f"{failed} failed"] if failed else []
     more = f" and {len(conversations) - 1} more" if len(conversations) > 1 else ""
     words += [f"session {known[-1].id}{more}"] if known else []
-    told = {"calls": len(calls), "failed": failed, "folds": folds, "sessions": [each.id for each in known]}
-    return ", ".join(words), {**told, "usage": usage_json(total)}
+    fields = {"calls": len(calls), "failed": failed, "folds": folds, "sessions": [each.id for each in known]}
+    return ", ".join(words), {**fields, "usage": usage_json(total)}
 
 
 def _log_to(path: Path) -> Callable[[], None]:
