@@ -155,8 +155,8 @@ def read_message(item: Any) -> list[Message]:
         role = {"system": "system", "developer": "system", "ai": "assistant", "assistant": "assistant"}
         return [{"role": role.get(getattr(item, "role", item.type), "user"), "content": _content(parts)}]  # type: ignore[typeddict-item]
     thinking = [block for block in blocks if isinstance(block, dict) and block.get("type") in _THINKING]
-    if told := item.additional_kwargs.get("reasoning_content"):
-        thinking.append({"type": "thinking", "thinking": str(told)})
+    if reasoning := item.additional_kwargs.get("reasoning_content"):
+        thinking.append({"type": "thinking", "thinking": str(reasoning)})
     calls = [tool_call(call["id"] or "", call["name"], call["args"]) for call in item.tool_calls]
     calls += [tool_call(it["id"] or "", it["name"] or "", it["args"] or "") for it in item.invalid_tool_calls]
     return [assistant_message(parts, calls, thinking)]

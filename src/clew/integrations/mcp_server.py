@@ -183,12 +183,12 @@ class RecallServer:
         name = text_argument(given, "session", "") or await self._newest()
         folded = await self._recall.compress(name, MAX_TOKENS // 2, text_argument(given, "focus", "") or None)
         name = folded["session"]
-        told = "\n\n".join(f"[{each['role']}] {each['text']}" for each in folded["messages"])
+        transcript = "\n\n".join(f"[{each['role']}] {each['text']}" for each in folded["messages"])
         return (
             f"Take over the session {name} ({folded.get('title', 'without a title')}). Below is its "
             "record, folded: what was done may already be in the files. m12 in it is message 12; clew_open of the "
             "server clew reads it word for word. Say in a few lines where it stands and what is left to do, and then "
-            f"wait for what I want.\n\n{fenced(f'session {name}', told)}"
+            f"wait for what I want.\n\n{fenced(f'session {name}', transcript)}"
         )
 
     async def _newest(self) -> str:

@@ -75,9 +75,9 @@ class ClewCapability(AbstractCapability[Any]):
 
 
 def _instructions(asked: Any, messages: Sequence[Any]) -> str | None:
-    told = [part.content for part in getattr(asked, "instruction_parts", None) or ()]
+    texts = [part.content for part in getattr(asked, "instruction_parts", None) or ()]
     newest = messages[-1].instructions if messages and isinstance(messages[-1], ModelRequest) else None
-    return "\n\n".join(told) or newest
+    return "\n\n".join(texts) or newest
 
 
 def _tool_definitions(tools: Sequence[Any]) -> list[Any]:
@@ -170,8 +170,8 @@ def _read_content(content: Any) -> dict[str, Any]:
         if content.is_image:
             return picture_part(data=content.base64, media_type=content.media_type)
         return {"type": "file", "file": {"file_data": f"data:{content.media_type};base64,{content.base64}"}}
-    told = getattr(content, "content", None) or getattr(content, "url", None) or ""
-    return text_part(told if isinstance(told, str) else str(told))
+    value = getattr(content, "content", None) or getattr(content, "url", None) or ""
+    return text_part(value if isinstance(value, str) else str(value))
 
 
 FORMAT = PydanticBlocks().format()
