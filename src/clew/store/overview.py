@@ -306,9 +306,9 @@ class OverviewStore(Operations):
         rows = yield from fetch_all(f"{_COMPACTED}{within} ORDER BY e.at, e.id", *params)
         made = []
         for at, model, source, client, account in rows:
-            told = read_json(account)
-            if isinstance(told, dict):
-                sizes = [int(told.get(name) or 0) for name in ("tokens_before", "tokens_after")]
+            fields = read_json(account)
+            if isinstance(fields, dict):
+                sizes = [int(fields.get(name) or 0) for name in ("tokens_before", "tokens_after")]
                 named = (model or "", source)
                 made.append(CompactionStats(as_datetime(at), *named, sizes[0], sizes[1], client_name(client)))
         return made
@@ -375,8 +375,8 @@ def _call(row: tuple[Any, ...]) -> RecordedCall:
 
 def _account(row: tuple[Any, ...], active: set[int]) -> CompactionAccount:
     read = read_json(row[4])
-    told: dict[str, Any] = read if isinstance(read, dict) else {}
-    first, stop = _replaced(told, row[5], row[3])
+    fields: dict[str, Any] = read if isinstance(read, dict) else {}
+    first, stop = _replaced(fields, row[5], row[3])
     return CompactionAccount(
         id=row[0],
         session=row[1],
@@ -384,20 +384,20 @@ def _account(row: tuple[Any, ...], active: set[int]) -> CompactionAccount:
         is_in_effect=row[0] in active,
         first=first,
         stop=stop,
-        tokens_before=int(told.get("tokens_before") or 0),
-        tokens_after=int(told.get("tokens_after") or 0),
-        engine=str(told.get("engine") or ""),
-        written_by=str(told.get("written_by") or ""),
-        focus_topic=told.get("focus_topic"),
-        warnings=tuple(map(str, told.get("warnings") or ())),
+        tokens_before=int(fields.get("tokens_before") or 0),
+        tokens_after=int(fields.get("tokens_after") or 0),
+        engine=str(fields.get("engine") or ""),
+        written_by=str(fields.get("written_by") or ""),
+        focus_topic=fields.get("focus_topic"),
+        warnings=tuple(map(str, fields.get("warnings") or ())),
     )
 
 
 def _replaced(account: dict[str, Any], view: Any, until: int) -> tuple[int, int]:
     """The messages that the handoff represents: as the engine says, else from the first that is gone to the last."""
-    told = (account.get("details") or {}).get("replaced")
-    if isinstance(told, list) and len(told) == 2 and told[0] < told[1]:
-        return told[0], told[1]
+    replaced = (account.get("details") or {}).get("replaced")
+    if isinstance(replaced, list) and len(replaced) == 2 and replaced[0] < replaced[1]:
+        return replaced[0], replaced[1]
     items = read_json(view)
     kept = sorted(map(tuple, (item for item in items if isinstance(item, list)))) if isinstance(items, list) else []
     first, stop = 0, until
