@@ -205,12 +205,12 @@ def _read_run(run: list[Any], role: Role, waiting: _WaitingCalls) -> Message:
 
 def _read_response(response: Mapping[str, Any]) -> tuple[Any, bool]:
     """The text of a response, with its pictures where it has some, and whether it is an error."""
-    told = response.get("response")
-    is_error = isinstance(told, dict) and told.keys() == {"error"}
-    if isinstance(told, dict) and len(told) == 1:
-        ((name, value),) = told.items()
-        told = value if name in _RESULT_FIELDS and isinstance(value, str) else told
-    text = told if isinstance(told, str) else "" if told is None else as_json(told)
+    result = response.get("response")
+    is_error = isinstance(result, dict) and result.keys() == {"error"}
+    if isinstance(result, dict) and len(result) == 1:
+        ((name, value),) = result.items()
+        result = value if name in _RESULT_FIELDS and isinstance(value, str) else result
+    text = result if isinstance(result, str) else "" if result is None else as_json(result)
     parts = response.get("parts")
     if not isinstance(parts, list) or not parts:
         return text, is_error
@@ -365,19 +365,19 @@ class _Writer:
         if came is not None and is_same:
             return came  # type: ignore[no-any-return]
         pictures = [part for part in as_parts(content) if _is_no_text(part)]
-        told: Part = {"response": {"error" if is_error else _OUTPUT: text_of({"role": "tool", "content": content})}}
+        written: Part = {"response": {"error" if is_error else _OUTPUT: text_of({"role": "tool", "content": content})}}
         if came is not None:
             data = str(_data_of(came))
             if pictures:
                 inner = came[data].get("parts") or ()
-                told["parts"] = self._parts(pictures, ([_read_part(part) for part in inner], inner))
+                written["parts"] = self._parts(pictures, ([_read_part(part) for part in inner], inner))
             kept = {name: value for name, value in came[data].items() if name not in ("response", "parts")}
-            return {**came, data: {**kept, **told}}
+            return {**came, data: {**kept, **written}}
         if pictures:
-            told["parts"] = self._parts(pictures)
+            written["parts"] = self._parts(pictures)
         named = {"name": self.names.get(call_id) or message.get("name") or "unknown"}
         own = {"id": call_id} if has_own_id(call_id) else {}
-        return {"functionResponse": {**own, **named, **told}}
+        return {"functionResponse": {**own, **named, **written}}
 
 
 _Pairs = tuple[Sequence[Any], Sequence[Any]]
