@@ -177,9 +177,9 @@ class Recovery:
         if await self.conversation.compact_or_keep(request, PreparedCompaction(view, done, engine="media")) is None:
             return None
         why = why_media_are_left_out(fault, self.conversation.target.served_by)
-        told = "the older ones were left out" if keep else "all pictures and documents were left out"
-        self.conversation.services.tell(Notice(f"{why}: {told}. `undo` brings them back."))
-        return told.replace("the older ones", "older pictures and documents")
+        left_out = "the older ones were left out" if keep else "all pictures and documents were left out"
+        self.conversation.services.tell(Notice(f"{why}: {left_out}. `undo` brings them back."))
+        return left_out.replace("the older ones", "older pictures and documents")
 
     def _request(self) -> CompactionRequest:
         return CompactionRequest("overflow", self.conversation.request_tokens(self.options), force=True)

@@ -269,7 +269,7 @@ class TurnServices:
         self.events = events or Events()
         self.lease_holder = f"clew-{secrets.token_hex(8)}"
         self._stated: dict[tuple[str, str | None], int] = {}
-        self._told: set[str] = set()
+        self._noticed: set[str] = set()
 
     def tell(self, event: Event) -> None:
         self.events.emit(event)
@@ -286,10 +286,10 @@ class TurnServices:
         """A target with its window; what a person should know of the window is told."""
         stated = self._stated.get((target.model, target.limits_address))
         window = await window_for(target, self.store, self.options.learnt, stated)
-        if window.notice and window.notice not in self._told:
-            if len(self._told) >= _MAX_REMEMBERED:  # names of models are the callers' in a gateway
-                self._told.clear()
-            self._told.add(window.notice)
+        if window.notice and window.notice not in self._noticed:
+            if len(self._noticed) >= _MAX_REMEMBERED:  # names of models are the callers' in a gateway
+                self._noticed.clear()
+            self._noticed.add(window.notice)
             self.tell(Notice(window.notice))
         return ServingModel(target, window)
 
