@@ -302,8 +302,8 @@ def json_answer(value: Any, status: int = 200) -> web.Response:
 
 
 def refusal_answer(refusal: DashboardRefusal) -> web.Response:
-    told = {"kind": refusal.kind, "message": str(refusal), "remedy": refusal.remedy}
-    return json_answer({"error": told}, refusal.status)
+    fields = {"kind": refusal.kind, "message": str(refusal), "remedy": refusal.remedy}
+    return json_answer({"error": fields}, refusal.status)
 
 
 async def _tell(response: web.StreamResponse, name: str, fields: Mapping[str, Any]) -> None:
