@@ -62,7 +62,7 @@ async def open_recall_server(environ: Mapping[str, str], options: McpAppOptions)
         if places:
             importing.start()
         try:
-            yield RecallServer(SessionRecall(store, redacts=options.redacts, importing=importing.told))
+            yield RecallServer(SessionRecall(store, redacts=options.redacts, importing=importing.status))
         finally:
             await asyncio.to_thread(importing.stop)
 
@@ -96,7 +96,7 @@ class BackgroundImport:
         if self._thread is not None:
             self._thread.join(_LAST_SECONDS)
 
-    def told(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """The progress of the import and its problems; empty when it is complete and nothing failed."""
         state = self._state
         fields: dict[str, Any] = {}
