@@ -140,8 +140,8 @@ def serving(upstream: str, *, window: int = 8_000) -> Iterator[ServedGateway]:
         environ = {**os.environ, "CLEW_HOME": folder}
         with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            told = json.loads("".join(takewhile(lambda line: line != "}\n", process.stdout)) + "}")
+            printed = json.loads("".join(takewhile(lambda line: line != "}\n", process.stdout)) + "}")
             try:
-                yield ServedGateway(told["address"], environ)
+                yield ServedGateway(printed["address"], environ)
             finally:
                 process.terminate()

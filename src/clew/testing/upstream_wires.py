@@ -133,8 +133,8 @@ def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterato
     for index, block in enumerate(_anthropic_blocks(answer)):
         yield from _block_events(answer, index, block)
     delta = {"stop_reason": _anthropic_stop(answer), "stop_sequence": None}
-    told = {"input_transformations": list(answer.transformations)} if answer.transformations else {}
-    yield _typed("message_delta", delta=delta, usage={"output_tokens": usage.get("output_tokens", 0)}, **told)
+    extra = {"input_transformations": list(answer.transformations)} if answer.transformations else {}
+    yield _typed("message_delta", delta=delta, usage={"output_tokens": usage.get("output_tokens", 0)}, **extra)
     yield _typed("message_stop")
 
 
@@ -159,8 +159,8 @@ def _block_events(answer: UpstreamAnswer, index: int, block: dict[str, Any]) -> 
     for piece in answer.pieces(block.get("thinking", "")):
         yield _typed("content_block_delta", index=index, delta={"type": "thinking_delta", "thinking": piece})
     if kind == "compaction":
-        told = {"type": "compaction_delta", "content": block["content"]}
-        yield _typed("content_block_delta", index=index, delta=told)
+        change = {"type": "compaction_delta", "content": block["content"]}
+        yield _typed("content_block_delta", index=index, delta=change)
     if "signature" in block:
         signed = {"type": "signature_delta", "signature": block["signature"]}
         yield _typed("content_block_delta", index=index, delta=signed)
@@ -307,10 +307,10 @@ def _responses_items(answer: UpstreamAnswer, request: dict[str, Any]) -> list[di
         return [{"id": f"cmp_mock_{answer.number}", "type": "compaction", "encrypted_content": sealed}]
     items: list[dict[str, Any]] = []
     if answer.reasoning:
-        told = [{"type": "summary_text", "text": answer.reasoning}]
+        summary = [{"type": "summary_text", "text": answer.reasoning}]
         encrypted = ENCRYPTED if "reasoning.encrypted_content" in (request.get("include") or ()) else None
         own = {"id": f"rs_mock_{answer.number}", "type": "reasoning"}
-        items.append({**own, "summary": told, "encrypted_content": encrypted})
+        items.append({**own, "summary": summary, "encrypted_content": encrypted})
     if answer.text:
         said = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
         own = {"id": f"msg_mock_{answer.number}", "type": "message", "status": "completed"}
@@ -393,11 +393,11 @@ def _pieces_of_part(answer: UpstreamAnswer, part: dict[str, Any]) -> Iterator[di
 
 def _gemini_usage(usage: CanonicalUsage, ended: bool) -> dict[str, Any]:
     cached = {"cachedContentTokenCount": usage.cache_read_tokens} if usage.cache_read_tokens else {}
-    told = {"promptTokenCount": usage.prompt_tokens, **cached}
+    counts = {"promptTokenCount": usage.prompt_tokens, **cached}
     if not ended:
-        return {**told, "totalTokenCount": usage.prompt_tokens}
+        return {**counts, "totalTokenCount": usage.prompt_tokens}
     return {
-        **told,
+        **counts,
         "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
         "thoughtsTokenCount": usage.reasoning_tokens,
         "totalTokenCount": usage.total_tokens,
