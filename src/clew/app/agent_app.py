@@ -245,7 +245,7 @@ class AgentApp:
         return target_of(model, self.environ, self._options.provider, max_tokens=cap, retry_policy=retry_policy)
 
     async def _wait(self, seconds: float) -> None:
-        """Wait before a provider is asked again; a longer wait is told, so that a person knows what it is for."""
+        """Wait before a provider is asked again; a longer wait is shown with its reason."""
         if seconds >= _NOTICE_SECONDS:
             self.runtime.tell(Notice(f"The provider is busy or limits the rate; it is asked again in {seconds:.0f} s."))
         await self._options.retry_policy.sleep(seconds)

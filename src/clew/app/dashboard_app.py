@@ -87,7 +87,7 @@ class DashboardAppOptions:
     label: str = ""
     """The store, for people."""
     on_new_link: Callable[[str], None] | None = None
-    """Told the next link, when one was used."""
+    """Called with the next link when one was used."""
 
 
 class LocalDashboard:

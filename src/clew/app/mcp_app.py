@@ -41,7 +41,7 @@ class McpAppOptions:
     places: Sequence[Path] | None = None
     """What is imported; None for the usual folders, empty for nothing."""
     redacts: bool = True
-    """Secrets in what clients are told are replaced."""
+    """Secrets in results for clients are replaced."""
     with_vectors: bool = False
     """Questions are searched by their meaning too, where the extra `vectors` is installed."""
 
