@@ -246,7 +246,7 @@ def _ask_served_model(address: str, console: Console, prompts: SetupPrompts) -> 
 
 
 def _served_models(address: str, console: Console) -> list[str]:
-    """The models that a server lists; none where it cannot be asked, which is told."""
+    """The models that a server lists; none, with a note, where it cannot be reached."""
     import asyncio
 
     async def ask() -> list[str]:

@@ -1,6 +1,6 @@
 """`clew models list|show|get|use|key|forget`: the models there are, what is known about one, fetching and choosing one.
 
-`list` asks no network unless told to; `use` writes to the config file and nowhere else. `forget` takes a window that
+`list` asks no server without a flag for it; `use` writes to the config file and nowhere else. `forget` takes a window that
 was learnt from a provider's error out of the one file where those are kept.
 """
 
@@ -78,12 +78,12 @@ USE_EPILOG = """\
 NAME is a model as its provider spells it, a file on this machine (its name or its
 path), or `local`. The provider follows from its name, or from --provider. Settings that
 belonged to the former model (model.context_length, and with another provider
-model.base_url and model.api_key_env) are taken out, and that is said.
+model.base_url and model.api_key_env) are removed, with a note.
 """
 NO_MODEL = "no model is configured"
 CHOOSE_MODEL = "`clew models use NAME` chooses one"
 SHOW_EPILOG = """\
-Without NAME, the model in use. The window is shown with who says so, and the key by the
+Without NAME, the model in use. The window is shown with its source, and the key by the
 environment variable in which it is looked for, never itself. Nothing is asked of a network.
 """
 KEY_EPILOG = """\
@@ -465,7 +465,7 @@ def _model_details(name: str | None, provider: str | None, configured: ModelSett
         except InvalidArgument:
             if provider is not None:
                 raise
-            # Nobody is known to serve it: its window and what was learnt of it are known all the same.
+            # Without a known provider its window and the learnt limits are still known.
             settings = ModelSettings(name=name)
     learnt = LearntLimits(learnt_limits_path(console.environ))
     model = settings.name or ""

@@ -12,7 +12,7 @@ from clew.cli.text import clip, display_width, pad, printable, wrap
 
 _MICROS = 1_000_000
 NO_PRICE = "no price"
-"""What is said wherever a price is not known; it is never taken for zero."""
+"""Shown where a price is unknown, which is never taken for zero."""
 MARGIN = "  "
 MIN_NAME_WIDTH = 10
 GOOD_NAME_WIDTH = 16
@@ -76,7 +76,7 @@ def format_saving(micros: int) -> str:
 
 
 def format_cost(micros: int, calls: int, unknown: int) -> str:
-    """What calls cost. No calls and free ones cost $0.00; `unknown` of them have no known price, which is said."""
+    """What calls cost. No calls and free ones cost $0.00; `unknown` of them have no known price, and the text says so."""
     if calls and unknown == calls:
         return NO_PRICE
     known = format_dollars(micros / _MICROS)

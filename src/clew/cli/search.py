@@ -1,4 +1,4 @@
-"""`clew search QUERY` and `clew open SESSION m12`: words in all that was ever said, and messages word for word."""
+"""`clew search QUERY` and `clew open SESSION m12`: search all stored messages, and read them word for word."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ async def _serve_by_workers(
         raise InvalidArgument(f"--workers takes 1 to {MAX_WORKERS}, on Linux or macOS, not {options.workers}")
     location = store_location(config.settings, console.environ)
     gateway_token(console.environ)  # made once, before every worker reads it
-    # Opened here first: a database that lacks migrations gets them once, and what is wrong with it is said once.
+    # Opened here first: a database that lacks migrations gets them once, and its problems are reported once.
     async with open_location(location) as store:
         await _check_keys(store, options.host)
     try:

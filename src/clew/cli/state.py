@@ -154,7 +154,7 @@ def _kind_lines(kind: FactKind, every: Sequence[Entity], shown: Sequence[Entity]
 
 
 def _stacked(row: Sequence[str], width: int) -> list[str]:
-    """A row of a narrow page: what is said, or the name, and below it the rest."""
+    """A row of a narrow page: the text or the name, and the rest below it."""
     if row[0].startswith("m") and row[0][1:].isdigit():
         *head, said = row
         return [" ".join(head), *(f"  {line}" for line in wrap(clip(said, 2 * (width - 2) - 4), width - 2))]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clew.store import Store
 
 EXAMPLES = """\
-The program is run as it is, in this terminal, and calls a gateway that nobody else
+The program is run as it is, in this terminal, and calls a gateway that no other program
 uses, on a free port of this machine. Its API address is set by environment variables
 (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL and those of Copilot,
 opencode and nanocoder), by flags (Codex, Continue), or by a temporary config that is
