@@ -1,6 +1,6 @@
 """The dashboard over HTTP: the page, signing in, what it shows as JSON, and what changes as events.
 
-Every call that answers with data is within the owner of whoever is signed in. Nothing here changes a session: that is
+Every answer with data is limited to the owner who is signed in. Nothing here changes a session: that is
 done by the API of hosted conversations, which is served below `/dashboard` with the same cookie and token.
 """
 
@@ -153,14 +153,14 @@ class DashboardRoutes:
             except (web.HTTPException, ConnectionError):
                 raise
             except Exception as problem:
-                # The outermost door. A trace might quote what was said.
+                # The outermost door. A trace might quote messages.
                 _log.error("a call of the dashboard failed: %s", type(problem).__name__)
                 return refusal_answer(DashboardRefusal(500, "internal", "something failed inside the dashboard"))
 
         return answer
 
     def _shown(self, show: Show) -> Serve:
-        """What is shown to whoever is signed in."""
+        """The data that a visitor who is signed in may see."""
 
         async def serve(request: web.Request) -> web.StreamResponse:
             return json_answer(await show(request, await self.sessions.require(request)))
@@ -336,7 +336,7 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
 
 
 def _file_answer(request: web.Request, name: str) -> web.StreamResponse:
-    """A file of the page: it holds no data, so that nobody has to sign in for it."""
+    """A file of the page: it holds no data, so it needs no sign-in."""
     path = PAGE_FOLDER / name
     if not _FILE_NAME.fullmatch(name) or path.suffix not in _TYPES or not path.is_file():
         return refusal_answer(DashboardRefusal(404, "not_found", f"there is no file {name[:100]!r}"))

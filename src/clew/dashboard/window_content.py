@@ -31,7 +31,7 @@ _PART_OF_ROLE: Final[Mapping[str, str]] = {
     "tool": "results",
 }
 BYTES_PER_TOKEN: Final = 4.0
-"""Of a message's JSON, where nobody counted its tokens."""
+"""Of a message's JSON, where its tokens were not counted."""
 RESULT_BOUND: Final = 2_000
 """Tokens: a result that is longer is mostly read in part."""
 _MAX_KEPT_SIZES: Final = 400_000
@@ -50,7 +50,7 @@ class WindowLimits:
 
 
 class WindowFinder(Protocol):
-    """Finds the window of a session by its model, and its threshold by where it came from."""
+    """Finds the window of a session by its model, and its threshold by the source of the session."""
 
     def limits(self, model: str | None, source: str) -> WindowLimits: ...
 
