@@ -57,7 +57,7 @@ class LosslessState:
     provisional: tuple[str, ...] = ()
     """The ids of nodes in view that a model has still to write."""
     read_again_below: int = 0
-    """Messages below this number may be shown in a shorter form: what they said is read from the host."""
+    """Messages below this number may be shown in a shorter form: their text is read from the host."""
 
     def as_json(self) -> dict[str, Any]:
         return {

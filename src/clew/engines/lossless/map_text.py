@@ -229,7 +229,7 @@ def nodes_in_map(text: str, sizes: Iterable[int] = ()) -> list[Node]:
             counted[at],
             _covered_tokens(heading[0]),
             written_by=_UNKNOWN,
-            # Whoever wrote it did so from messages that are not here.
+            # It was written from messages that are not here.
             is_final=True,
         )
         for at, (heading, body) in enumerate(zip(headings, bodies, strict=True))
