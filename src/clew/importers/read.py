@@ -52,7 +52,7 @@ class Transcript:
     `pi`."""
     notices: tuple[str, ...] = ()
     usage: tuple[tuple[int, Mapping[str, Any]], ...] = ()
-    """What providers reported, in the program's own shape, with the index of the message each report came with."""
+    """What providers reported, in the program's own shape, with the index of the message of each report."""
 
 
 def read_transcript(

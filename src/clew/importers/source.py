@@ -147,7 +147,7 @@ class ByteSource:
     def _open_path(self, path: Path) -> BinaryIO:
         try:
             kind = next((kind for is_kind, kind in _SPECIAL if is_kind(path.stat().st_mode)), None)
-            # The output of another command has a name there, and whoever gives it waits for that command.
+            # The output of another command has a name there, and reading it waits for that command.
             if kind is not None and not str(path).startswith(_OPEN_FILES):
                 raise self.unreadable(f"is a {kind}", "Name a file; `-` reads standard input")
             stream = path.open("rb")
