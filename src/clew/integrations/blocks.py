@@ -23,7 +23,7 @@ class BlockFormat(ABC):
 
     @abstractmethod
     def build(self, role: str, blocks: list[Any], came: Any) -> Any:
-        """A message of the framework, by the one it came from (None where there is none)."""
+        """A message of the framework, made from its original (None where there is none)."""
 
     @abstractmethod
     def read_result(self, block: Any) -> Message | None:
@@ -41,7 +41,7 @@ class BlockFormat(ABC):
 
     @abstractmethod
     def write_result(self, message: Message, came: Any) -> Any:
-        """A block for a result, by the one it came from."""
+        """A block for a result, made from its original."""
 
     @abstractmethod
     def write_call(self, call: ToolCall, came: Any) -> Any: ...

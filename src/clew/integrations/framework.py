@@ -30,7 +30,7 @@ class MessageFormat:
     read: Callable[[Any], Sequence[Message]]
     """The messages that an object of the framework represents, at least one."""
     write: Callable[[Sequence[Message], Any], Any]
-    """An object for messages that were changed or written, by the one they came from (None where there is none)."""
+    """An object for messages that were changed or written, made from their original (None where there is none)."""
     dialect: DialectName | None = "openai_chat"
     """Of the messages that are read; None: found out."""
 
@@ -249,7 +249,7 @@ class FrameworkConversation:
         self._read.append(messages)
 
     def _placed(self, fitted: Sequence[Message]) -> Iterable[tuple[int, Message]]:
-        """Each message with the place of the object that it came from; -1 where that is none."""
+        """Each message with the index of its object; -1 where there is none."""
         places = [place for place, messages in enumerate(self._read) for _ in messages]
         known = [message for messages in self._read for message in messages]
         for message, at in zip(fitted, places_among(fitted, known), strict=True):

@@ -108,7 +108,7 @@ class HermesContextEngine:
         """The session of Hermes that the conversation began with."""
         self._conversation: HeldConversation | None = None
         self._folded_from: Sequence[Any] | None = None
-        """The list that the newest fold was made from, until Hermes has told of it."""
+        """The list that the newest fold was made from, until Hermes has reported it."""
         self._status: EngineStatus | None = None
         compression = shared.settings.compression
         self.threshold_percent = compression.threshold
@@ -274,7 +274,7 @@ class HermesContextEngine:
         """The messages, folded; the very list where nothing could be folded or the store failed."""
         with self._lock:
             self._forget_outcome()
-            # Hermes gives what the provider last told, which is -1 right after a fold.
+            # Hermes gives the last figure of the provider, which is -1 right after a fold.
             tokens = next((it for it in (current_tokens, self.last_prompt_tokens) if it and it > 0), None)
             request = FoldRequest(tokens, focus_topic or None, force, memory_context.strip())
             target = self._target()
@@ -410,7 +410,7 @@ def register(ctx: Any) -> None:
 
 
 def _keep_turn(**about: Any) -> None:
-    """A turn of Hermes ended: what was said in it goes into the store."""
+    """A turn of Hermes ended: its messages are written to the store."""
     engine = _ENGINES.get(about.get("session_id") or "")
     if engine is not None and threading.current_thread().name != _REVIEW_THREAD:
         engine.record(about.get("conversation_history") or ())

@@ -31,7 +31,7 @@ class InsideProgram:
     place: Callable[[Path, Mapping[str, str]], Path]
     """The folder that the files go to."""
     config: Callable[[Path, Mapping[str, str]], Path] | None = None
-    """Of a program that must be told of the plugin: its config, JSON."""
+    """The JSON config of a program that must name the plugin."""
     values: tuple[tuple[tuple[str, ...], Any], ...] = ()
     """What is set there: keys and value."""
 

@@ -179,7 +179,7 @@ def _content(parts: Sequence[dict[str, Any]]) -> Any:
 
 
 def write_message(messages: Sequence[Message], came: Any) -> Any:
-    """A changed or written chat message as one of LangChain: a copy of the one it came from, where there is one."""
+    """A changed or written chat message as one of LangChain: a copy of its original, where there is one."""
     (message,) = messages
     content: Any = message.get("content") or ""
     match message["role"]:

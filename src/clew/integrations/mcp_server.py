@@ -97,7 +97,7 @@ class RecallServer:
         except ClewError as problem:
             return _failure(str(problem))
         except Exception as problem:
-            # The outermost door of a call. A trace might quote what was said.
+            # The outermost door of a call. A trace might quote messages.
             _log.error("%s failed: %s", tool.name, type(problem).__name__)
             return _failure(f"{tool.name} failed inside Clew ({type(problem).__name__}); `clew doctor` may say why")
         text = json.dumps(answer, ensure_ascii=False)

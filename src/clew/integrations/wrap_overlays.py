@@ -1,7 +1,7 @@
 """What a program gets so that it calls a private gateway: variables, flags, and config of its own beside the person's.
 
 The person's own files are read and never written. What has to be a file is in a folder that is locked as long as the
-program runs, so that folders which nobody removed are known by their free lock.
+program runs, so that abandoned folders are known by their free lock.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def _copilot(target: WrapTarget) -> Overlay:
 
 
 def _cline(target: WrapTarget) -> Overlay:
-    """Its file of providers may stand elsewhere: there is a copy with one more, which counts."""
+    """Its file of providers may be elsewhere: the copy with one more provider is used."""
     home = Path(target.environ.get("CLINE_DIR") or _home(target.environ) / ".cline")
     given = target.environ.get("CLINE_PROVIDER_SETTINGS_PATH")
     own = _json(_text(Path(given) if given else home / "data" / "settings" / "providers.json"))
