@@ -3,7 +3,7 @@
 Parts become ours, since they have no type of their own; names in camelCase and in
 snake_case are read. A call without an id gets one from its place, which is never written. What is written keeps the
 rules of that wire: it begins with the user, calls follow the user or results, and the results of one turn are one
-content. Signatures of thoughts stay on the parts they came on, also where a call is changed.
+content. Signatures of thoughts stay on their parts, also where a call is changed.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ class _Content:
     role: str
     parts: list[Any]
     place: int = -1
-    """Of the item that all of it came from."""
+    """Of the item of the message."""
     is_whole: bool = False
     """Whether it leaves as received."""
 
@@ -329,7 +329,7 @@ class _Writer:
         return in_original_order(order, {"reasoning": thoughts, "content": content, "call": calls})
 
     def _parts(self, content: Iterable[Any], came: _Pairs = ((), ())) -> list[Any]:
-        """Parts of the wire; an empty text is left out, unless it came so, perhaps with a signature."""
+        """Parts of the wire; an empty text is left out, unless it was received so, perhaps with a signature."""
         written = (self._part(part, came) for part in content)
         return [part for part in written if part != {"text": ""}]
 
@@ -410,7 +410,7 @@ def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
 
 
 def _must_merge(before: _Content, content: _Content) -> bool:
-    """Whether two contents are one: what came as one, the results of a turn, and calls behind words of the model.
+    """Whether two contents are one: those received as one, the results of a turn, and calls behind words of the model.
 
     The wire takes several contents of the user in a row, so that what was not changed stays the same object.
     """
@@ -434,7 +434,7 @@ def _refusal(message: Message) -> str:
 
 
 def write_system(content: str | list[Part] | None, came: Any) -> Any:
-    """A system prompt as an instruction: in the shape it came in, or as a content."""
+    """A system prompt as an instruction: in the received shape, or as a content."""
     if isinstance(came, str) and isinstance(content, str):
         return content
     parts = _Writer(foreign=False)._parts(as_parts(content))
