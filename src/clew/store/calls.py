@@ -57,7 +57,7 @@ class ModelCall:
     """The provider's or gateway's id of the call; a second call of the same id is not stored."""
     at: datetime | None = None
     cost_direct_micros: int | None = None
-    """What the caller's own request, sent as received, would have cost at that time; None where nobody worked it out.
+    """What the caller's own request, sent as received, would have cost at that time; None where it was not computed.
 
     An auxiliary call of a gateway's session, which no caller asked for, would have cost nothing.
     """

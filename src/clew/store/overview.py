@@ -1,6 +1,6 @@
 """What a person looks at, read without the texts of messages: conversations, sizes of messages, calls, compactions.
 
-Whoever shows a store asks for these many times, while others write: each is one short read whose time does not grow
+A page asks for these many times, while other processes write: each is one short read whose time does not grow
 with the texts, and `change_mark` says cheaply whether anything was written since.
 """
 
@@ -84,7 +84,7 @@ class ConversationOverview:
     created: datetime
     ended: datetime | None
     updated: datetime
-    """When the newest message came, or the newest session began."""
+    """The time of the newest message, or of the start of the newest session."""
     next_seq: int
     last_call: int
     last_entry: int
@@ -132,7 +132,7 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class ConversationDigest:
-    """Where a conversation stands."""
+    """The size of a conversation and of its view."""
 
     newest: Message | None
     """The newest of a person or the model."""
@@ -223,7 +223,7 @@ class OverviewStore(Operations):
 
     @reads
     def counted_messages(self, conversations: Sequence[int]) -> Steps[dict[int, tuple[int, int]]]:
-        """Of each conversation the tokens of its own messages, and the bytes of those whose tokens nobody counted."""
+        """Of each conversation the tokens of its own messages, and the bytes of those without a count."""
         rows = yield from fetch_all(
             "SELECT m.conversation, COALESCE(sum(m.tokens), 0),"  # noqa: S608 (fixed texts)
             f" COALESCE(sum(CASE WHEN m.tokens IS NULL THEN {self._database.bytes_sql} ELSE 0 END), 0) FROM messages m"
@@ -240,7 +240,7 @@ class OverviewStore(Operations):
 
     @reads
     def digests(self, sessions: Sequence[str]) -> Steps[list[ConversationDigest]]:
-        """Where the conversations of some sessions stand, each in its place."""
+        """The sizes of the conversations of some sessions, in the order of the sessions."""
         made: list[ConversationDigest] = []
         for name in sessions:
             found = yield from find(name)
@@ -288,7 +288,7 @@ class OverviewStore(Operations):
         except InvalidArgument:
             return None
         active = yield from read_bases_in_effect(found)
-        # A branch begins with a compaction of the conversation that it came from.
+        # A branch begins with a compaction of its origin.
         if made.conversation != found.conversation and id not in active:
             return None
         return CommittedCompaction(

@@ -36,7 +36,7 @@ from clew.store.database import (
     read_json,
 )
 
-# Only the first of the messages that came from the same wire items has a body.
+# Only the first of the messages of the same wire items has a body.
 BODY = (
     "COALESCE(m.body, (SELECT f.body FROM messages f WHERE f.conversation = m.conversation AND f.seq = m.seq - m.part))"
 )
@@ -215,7 +215,7 @@ def _same_items(one: NewMessage, other: NewMessage) -> bool:
 
 
 def body_of(value: Any, index: int) -> str:
-    """A message, or the wire items it came from, as JSON text; `InvalidMessage` with its index where it is no JSON."""
+    """A message, or its wire items, as JSON text; `InvalidMessage` with its index where it is no JSON."""
     try:
         return json_text(value)
     except _NOT_JSON as error:

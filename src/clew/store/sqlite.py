@@ -182,7 +182,7 @@ class SqliteConnection:
             try:
                 found = self.fetch(f"{check}({most})")
             except (sqlite3.DatabaseError, UnicodeDecodeError):
-                # What it found is lost where it cannot read on. It ends at the first thing that it finds, if told to.
+                # What it found is lost where it cannot read on. It can be made to end at the first finding.
                 found = self.fetch(f"{check}(1)")
         except (sqlite3.Error, UnicodeDecodeError) as error:
             store_error = as_store_error(error, self._where, self._busy_seconds)
