@@ -59,7 +59,7 @@ def next_message_cost(tokens: int, model: str, provider: str | None, ttl: str = 
 def idle_fold_pays(tokens: int, summary: int, target: ModelTarget, ttl: str = "5m") -> bool:
     """Whether to fold an idle conversation before its cache expires, with a handoff of so many tokens by the model.
 
-    Asking for the handoff reads the cache once more; nothing of that is saved if nobody comes back.
+    Asking for the handoff reads the cache once more; nothing of that is saved if the session ends.
     """
     cost, written = _costs(tokens, summary, target, ttl)
     if cost is None or written is None:

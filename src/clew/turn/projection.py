@@ -132,7 +132,7 @@ class Projection:
         return await self._host.arun(self._fit(history, system, tools, dialect))
 
     def observe(self, usage: Any) -> None:
-        """The usage that the provider reported for the request of the last `fit`, in whatever shape it came."""
+        """The usage that the provider reported for the request of the last `fit`, in the provider's own shape."""
         self._host.run(self._observe(usage))
 
     async def aobserve(self, usage: Any) -> None:

@@ -24,7 +24,7 @@ from clew.tokens import LearntLimits, Window, window_of
 from clew.tooloutput import SpillFolder, ToolOutputLimits
 from clew.usage import CanonicalUsage, cost_of
 
-# Of a window, for a reply whose length nobody asked for: models could write far more than they do.
+# Of a window, for a reply without a requested length: models could write far more than they do.
 _LARGEST_SHARE_UNASKED = 0.25
 _MAX_REMEMBERED = 1_000
 """Models whose stated limit, and notices whose text, one process remembers."""
@@ -87,7 +87,7 @@ class HostCalls:
     """Takes a text, which becomes the last message behind the newest request as it was sent, and max tokens. Raises
     `ProviderRefused`."""
     view: View
-    """That the newest request was made of, with what came since then."""
+    """Of the newest request, and of the messages since then."""
     shown: int
     """Messages in view that it showed."""
 
@@ -152,7 +152,7 @@ def call_of(
         target.served_by,
         source,
         None if cost is None else cost.micros,
-        # With an id, a call that is told twice, because a commit was stopped on its way, counts once.
+        # With an id, a call that is recorded twice, because a commit was cancelled, counts once.
         id=f"clew-{secrets.token_hex(12)}",
         cost_direct_micros=None if otherwise is None else otherwise.micros_at_least,
     )
@@ -221,7 +221,7 @@ class TurnOptions:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """What whoever runs turns (library, agent, gateway) decides once."""
+    """The choices that a host of turns (library, agent, gateway) makes once."""
 
     new_engine: EngineFactory
     spill: SpillFolder
@@ -283,7 +283,7 @@ class TurnServices:
         return CachePolicy(False, False, policy.ttl, "switched off in the config", policy.model, policy.served_by)
 
     async def serving(self, target: ModelTarget) -> ServingModel:
-        """A target with its window; what a person should know of the window is told."""
+        """A target with its window; emits a notice about the window where a person should know of it."""
         stated = self._stated.get((target.model, target.limits_address))
         window = await window_for(target, self.store, self.options.learnt, stated)
         if window.notice and window.notice not in self._noticed:

@@ -1,4 +1,4 @@
-"""One turn: append what came, make it fit, send or recover, record the reply. Library, agent and gateway run this.
+"""One turn: append the new messages, make it fit, send or recover, record the reply. Library, agent and gateway run this.
 
 A turn is one call of the model. An agent runs the tools that a reply asks for and comes back with their results.
 """
@@ -48,7 +48,7 @@ async def run_turn(
     tools: Sequence[Tool] = (),
     on_delta: OnDelta | None = None,
 ) -> Reply:
-    """The reply to what came. `inject` is seen by the model in this turn only, and never enters the history.
+    """The reply to the new messages. `inject` is seen by the model in this turn only, and never enters the history.
 
     Give the same `tools` object turn after turn: it is then counted once. With nothing incoming, the model is asked
     again about the history as it is. Turns of one conversation wait for each other.
@@ -60,7 +60,7 @@ async def run_turn(
 
 
 async def answer(conversation: Conversation, options: TurnOptions, *, compact_after: bool = True) -> Reply:
-    """The rest of a turn, when what came is in the history: for hosts that put it there themselves.
+    """The rest of a turn, when the new messages are in the history: for hosts that put it there themselves.
 
     The caller holds `conversation.locks.turn`. Without `compact_after` the reply does not wait for a compaction: the
     next request is made to fit before it is sent in any case.
@@ -106,7 +106,7 @@ async def keep_partial_reply(runtime: Runtime, session: str, text: str, mark: st
 async def append_incoming(conversation: Conversation, incoming: Sequence[Message], *, to_send: bool) -> None:
     """Append messages from outside: repaired, and tool results that are too large spilled to files.
 
-    With `to_send`, calls that nobody answered get a stub.
+    With `to_send`, calls without a result get a stub.
     """
     services, waiting = conversation.services, conversation.view.messages[conversation.view.open_group() :]
     repaired = repair_incoming(waiting, incoming, to_send=to_send)
@@ -124,7 +124,7 @@ async def append_incoming(conversation: Conversation, incoming: Sequence[Message
 
 @dataclass(frozen=True, slots=True)
 class RepairedMessages:
-    """What came, with complete tool groups."""
+    """The new messages, with complete tool groups."""
 
     messages: Sequence[Message]
     notice: str = ""
@@ -169,7 +169,7 @@ def bound_incoming(
 
 
 async def bound_newest(conversation: Conversation) -> bool:
-    """Shorten the newest tool results that are too large, in the view alone: for hosts that keep what came as it is.
+    """Shorten the newest tool results that are too large, in the view alone: for hosts that store messages as received.
 
     Whether there were any. It is a compaction like any other, which can be undone.
     """

@@ -96,7 +96,7 @@ class ConversationView:
 
     def __init__(self, stored: View, model: str, prompt: Message | None = None, pins: Sequence[Pin] = ()) -> None:
         self.stored = stored
-        """As it was loaded or last compacted; what came since is in `messages` alone."""
+        """As it was loaded or last compacted; later messages are in `messages` alone."""
         self.session, self.next_seq = stored.session, stored.next_seq
         self.messages: list[Message] = []
         self.seqs: list[int | None] = []
@@ -108,7 +108,7 @@ class ConversationView:
         """The pins that are not among the messages, as they follow the system prompt."""
         self.size = ConversationSize(counter_for(model))
         self.last_prompt_tokens = 0
-        """As the provider told for the newest reply; 0 when it has not, or when the view has changed since."""
+        """As the provider reported for the newest reply; 0 without a report, or when the view has changed since."""
         self.unsettled = 0
         """Messages at the end that the host is expected to send otherwise the next time."""
         self.sent_at: float | None = None
@@ -125,7 +125,7 @@ class ConversationView:
 
     @property
     def appended(self) -> int:
-        """How many messages came since the view was loaded or last compacted."""
+        """How many messages were appended since the view was loaded or last compacted."""
         return len(self.messages) - len(self.stored.messages)
 
     # -- messages ------------------------------------------------------------------------------------------------------
