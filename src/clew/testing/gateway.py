@@ -45,7 +45,7 @@ class GatewayFlow:
     events: list[Event] = field(default_factory=list)
 
     async def wait_for_recordings(self) -> None:
-        """Wait until every reply that came is kept: a client has it a moment earlier."""
+        """Wait until every reply is stored: a client has it a moment earlier."""
         await self.server.exchanges.close()
 
     async def wait_for_handoffs(self) -> None:

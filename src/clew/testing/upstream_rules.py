@@ -27,7 +27,7 @@ class UpstreamRules:
     """Which rules of the providers are kept. Without any, every request is answered."""
 
     window: int | None = None
-    """Tokens; a longer prompt is refused, and what is counted is told as usage."""
+    """Tokens; a longer prompt is refused, and the count is reported as usage."""
     counts_output: bool = False
     """The output that is asked for has to fit the window too, on chat completions and Anthropic's wire."""
     overflow_in_stream: bool = True
@@ -330,7 +330,7 @@ def mismatched_thinking(body: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 
 
 def dropped_thinking(body: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
-    """What a request that asks for it has dropped, as it is told in the answer."""
+    """What a request that asks for it has dropped, as reported in the answer."""
     if not _drops_blocks(body, headers):
         return ()
     reason = "prefix_binding_mismatch"
@@ -453,7 +453,7 @@ class UpstreamCache:
         """For each beginning that was read a hash of all its blocks."""
 
     def usage_of(self, wire: str, body: Mapping[str, Any], output_tokens: int) -> CanonicalUsage:
-        """The usage that is told for a request, which is remembered."""
+        """The usage of a request, which is remembered."""
         blocks = list(prompt_blocks(body))
         sizes = [0, *accumulate(len(block.text) for block in blocks)]
         tokens = [size // _CHARS_PER_TOKEN for size in sizes]
