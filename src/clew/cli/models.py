@@ -1,7 +1,7 @@
 """`clew models list|show|get|use|key|forget`: the models there are, what is known about one, fetching and choosing one.
 
-`list` asks no server without a flag for it; `use` writes to the config file and nowhere else. `forget` takes a window that
-was learnt from a provider's error out of the one file where those are kept.
+`list` asks no server without a flag for it; `use` writes to the config file only. `forget` removes a window that was
+learnt from a provider's error from the file where those are stored.
 """
 
 from __future__ import annotations

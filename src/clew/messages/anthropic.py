@@ -140,7 +140,7 @@ def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
 
 
 def _must_merge(before: _WireMessage, message: _WireMessage) -> bool:
-    """Whether two of one role are merged: unless they were received in a row, or one of them is an unchanged blank message.
+    """Whether two of one role are merged: unless received in a row, or one of them is an unchanged blank message.
 
     Merged, nothing of a blank message would be left, and what was not changed must leave as received.
     """

@@ -1,4 +1,4 @@
-"""One turn: append the new messages, make it fit, send or recover, record the reply. Library, agent and gateway run this.
+"""One turn: append the new messages, make it fit, send or recover, record the reply. For library, agent and gateway.
 
 A turn is one call of the model. An agent runs the tools that a reply asks for and comes back with their results.
 """
