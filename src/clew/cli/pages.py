@@ -76,7 +76,7 @@ def format_saving(micros: int) -> str:
 
 
 def format_cost(micros: int, calls: int, unknown: int) -> str:
-    """What calls cost. No calls and free ones cost $0.00; `unknown` of them have no known price, which the text says."""
+    """What calls cost. No calls and free ones cost $0.00; `unknown` of them have no known price, as the text says."""
     if calls and unknown == calls:
         return NO_PRICE
     known = format_dollars(micros / _MICROS)
