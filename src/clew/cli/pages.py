@@ -83,11 +83,6 @@ def format_cost(micros: int, calls: int, unknown: int) -> str:
     return f"{known} + {NO_PRICE}" if unknown else known
 
 
-def cost_usd(micros: int, calls: int, unknown: int) -> float | None:
-    """The same for programs: of the calls whose price is known; None where there are calls and none has a price."""
-    return None if calls and unknown == calls else micros / _MICROS
-
-
 # -- times -------------------------------------------------------------------------------------------------------------
 
 

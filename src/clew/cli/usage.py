@@ -17,7 +17,6 @@ from clew.cli.pages import (
     NO_PRICE,
     BarStyle,
     bar_cells,
-    cost_usd,
     describe_period,
     fit_columns,
     format_cost,
@@ -239,7 +238,7 @@ def usage_json(total: UsageTotal) -> dict[str, Any]:
     return {
         "calls": total.calls,
         **total.usage.as_json(),
-        "cost_usd": cost_usd(total.cost_micros, total.calls, total.calls_of_unknown_cost),
+        "cost_usd": total.cost_usd,
         "calls_of_unknown_cost": total.calls_of_unknown_cost,
         "cache_hits": total.cache_hits,
         "saved": _saved_json(total) if total.compared_calls else None,

@@ -85,6 +85,11 @@ class UsageTotal:
     """Calls that belong to the comparison and whose own cost is not known: with them less may have been saved."""
 
     @property
+    def cost_usd(self) -> float | None:
+        """The cost of the calls whose price is known; None where there are calls and none has a price."""
+        return None if self.calls and self.calls == self.calls_of_unknown_cost else self.cost_micros / 1_000_000
+
+    @property
     def saved_micros(self) -> int:
         """What was saved against direct calls, the summariser's cost taken off; below 0 where it cost more."""
         return self.cost_direct_micros - self.cost_compared_micros
