@@ -36,6 +36,8 @@ from clew.report.compaction_report import CompactionReport, MessageOutcome, Requ
 from clew.report.retention import FACT_KINDS, LostString, Retention, measure_retention
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from jinja2 import Environment
 
 PART_NAMES: Final[Mapping[str, str]] = {
@@ -96,7 +98,7 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
     told_in = "map" if drawn else "handoff"
     style, script = _template_text("page.css") + widths, _template_text("page.js")
     texts = _texts(report)
-    template = _templates().get_template("page.html")
+    template = page_templates("clew.report").get_template("page.html")
     return template.render(
         report=report,
         result=report.result,
@@ -123,11 +125,12 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
 
 
 @cache
-def _templates() -> Environment:
+def page_templates(package: str) -> Environment:
+    """The templates of a package, with the filters that pages share."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     templates = Environment(
-        loader=PackageLoader("clew.report"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -135,8 +138,14 @@ def _templates() -> Environment:
     )
     templates.filters["thousands"] = lambda number: f"{number:,}"
     templates.filters["opening"] = _opening
-    templates.filters["dollars"] = lambda amount: f"${amount:,.2f}" if not amount or amount >= 1 else f"${amount:.4f}"
+    templates.filters["dollars"] = _dollars
     return templates
+
+
+def _dollars(amount: float | Decimal | None) -> str:
+    if amount is None:
+        return "no price"
+    return f"${amount:,.2f}" if not amount or amount >= 1 else f"${amount:.4f}"
 
 
 def _opening(outcome: MessageOutcome) -> str:
