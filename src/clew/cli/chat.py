@@ -224,7 +224,7 @@ def _read_stdin(console: Console) -> str:
     waiting = Timer(
         _STDIN_NOTICE_SECONDS,
         console.note,
-        ["standard input is read too; close it (< /dev/null) where it says nothing"],
+        ["standard input is read too; close it (< /dev/null) if it is empty"],
     )
     waiting.daemon = True
     waiting.start()

@@ -315,7 +315,7 @@ def print_doctor(report: DoctorReport, console: Console, *, repairing: bool) -> 
         console.print(f"copy made before: {printable(str(report.backup))}")
     if report.quarantined:
         what = plural(report.quarantined, "row")
-        console.print(f"{what} set aside in this store: `clew doctor --quarantined` shows what was there")
+        console.print(f"{what} set aside in this store: `clew doctor --quarantined` shows their content")
     console.say(_verdict(report, repairing), "green" if report.is_ok else "red")
 
 

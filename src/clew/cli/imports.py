@@ -97,7 +97,7 @@ def usual_places(console: Console, *, empty: bool) -> list[str]:
     found = [str(path) for path in paths if empty or not path.is_dir() or session_files(path)]
     if not found:
         raise InvalidArgument(
-            "no FILE is named, and none of the programs that are known has kept sessions in its usual folder here",
+            "no FILE is given, and no known program has sessions in its usual folder here",
             remedy="name a file or a folder",
         )
     console.note(printable(f"reading {', '.join(found)}"))

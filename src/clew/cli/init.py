@@ -261,14 +261,14 @@ def _served_models(address: str, console: Console) -> list[str]:
     try:
         return asyncio.run(ask())[:MAX_SERVED]
     except ClewError as problem:
-        console.note(f"{printable(address)} could not be asked what it serves: {problem}")
+        console.note(f"{printable(address)} could not list its models: {problem}")
         return []
 
 
 def _take_key(console: Console, prompts: SetupPrompts) -> None:
     known = ", ".join(USUAL_MODELS)
     while True:
-        name = _ask_until(prompts, f"Who serves it? ({known}, ...) ")
+        name = _ask_until(prompts, f"Which provider? ({known}, ...) ")
         try:
             preset = preset_for(name, None, None)
             break

@@ -183,7 +183,7 @@ def show(console: Console, name: str | None, provider: str | None, as_json: bool
             console.print(printable(line))
         if details.info.provider is None:
             meant = f"; did you mean {', '.join(others)}?" if (others := similar_names(details.info.name)) else ""
-            console.note(f"--provider NAME says who serves it{meant}")
+            console.note(f"name its provider with --provider NAME{meant}")
 
     return console.show(details_json(details), as_json, draw)
 
@@ -352,14 +352,14 @@ def _ask_provider(asked: str | None, words: Sequence[str], config: LoadedConfig,
             settings, environ=console.environ, retry_policy=RetryPolicy(retries=1, idle_seconds=30.0)
         )
         if isinstance(provider, LocalProvider):
-            console.note("the model in use is on this machine; --provider NAME asks a provider what it serves")
+            console.note("the model in use is on this machine; --provider NAME lists the models of a provider")
             return ProviderModels(provider.name, ())
         with console.phase(f"asking {provider.name}"):
             listed = asyncio.run(ask(provider))
     except ProviderRefused as refused:
-        return ProviderModels(name, (), f"{name} could not be asked what it serves: {explain_refusal(refused)}")
+        return ProviderModels(name, (), f"{name} could not list its models: {explain_refusal(refused)}")
     except ClewError as error:
-        return ProviderModels(name, (), f"{name} could not be asked what it serves: {error}")
+        return ProviderModels(name, (), f"{name} could not list its models: {error}")
     return ProviderModels(provider.name, listed_models(listed, provider.name, words))
 
 

@@ -340,7 +340,7 @@ base_url_option = option("--base-url", "URL", "address of the endpoint", type=pa
 session_argument = click.argument("session", metavar="SESSION", shell_complete=complete_sessions)
 file_argument = click.argument("file", metavar="FILE", shell_complete=complete_files)
 provider_option = option(
-    "--provider", "NAME", "who serves it: openai, anthropic, openrouter, ..., local", complete_providers
+    "--provider", "NAME", "the provider: openai, anthropic, openrouter, ..., local", complete_providers
 )
 mode_option = option("--mode", "MODE", "observe, spill or compact (default)", type=OneOf(MODES), default="compact")
 

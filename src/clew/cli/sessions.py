@@ -265,7 +265,7 @@ def branch(
 
     origin, made = run_with_store(configured_store(flags, console), work, named=f"session {session!r}")
     shared = f"the first {plural(made.first_seq, 'message')} of" if made.first_seq != 1 else "the first message of"
-    words = f"{made.id} shares {shared} {origin.id}; what is added to one is not added to the other."
+    words = f"{made.id} shares {shared} {origin.id}; new messages of one are not in the other."
     return console.show({"session": session_json(made), "shared": made.first_seq}, as_json, lambda: console.say(words))
 
 
@@ -301,7 +301,7 @@ def delete(console: Console, session: str, yes: bool, as_json: bool, flags: Sequ
         console.note("nothing was deleted")
         return 1
     gone, count = done
-    words = f"{gone.id} is deleted: {plural(count, 'message')}, for good. What its calls cost stays in the totals."
+    words = f"{gone.id} is deleted: {plural(count, 'message')}, for good. The cost of its calls stays in the totals."
     return console.show({"deleted": session_json(gone), "messages": count}, as_json, lambda: console.say(words))
 
 

@@ -114,7 +114,7 @@ async def _wrap(
     upstreams = upstream or find_upstreams(find_program(command)[0], environ, config.settings)
     if not upstreams:
         remedy = f"name it: clew wrap --upstream https://api.openai.com/v1 -- {command[0]}"
-        raise InvalidArgument(f"it is not known whose API {command[0]} calls", remedy=remedy)
+        raise InvalidArgument(f"the API that {command[0]} calls is unknown", remedy=remedy)
     home = clew_home(environ)
     folders = OverlayFolders(home / "wrap")
     folders.sweep()
@@ -146,7 +146,7 @@ async def _wrap(
             else:
                 console.note(line)
         except StoreError as problem:
-            console.note(f"what went through the gateway is not known: {problem}")
+            console.note(f"the calls through the gateway could not be read: {problem}")
         return code
 
 
