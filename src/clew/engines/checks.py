@@ -131,7 +131,7 @@ def _summaries_hold_their_text(before: Sequence[Message], done: Compaction) -> I
     del before
     for item in done.summaries:
         if not item.covers:
-            yield f"a summary stands for no message: {_opening(item.message)}"
+            yield f"a summary covers no message: {_opening(item.message)}"
         if not item.text:
             yield f"a summary has no text, though its message has: {_opening(item.message)}"
 
