@@ -197,7 +197,7 @@ class ByteSource:
                     inflater = zlib.decompressobj(wbits=31) if rest else inflater
         yield inflater.flush()
         if not inflater.eof:
-            notices.add("the gzip file is cut off; what it holds up to there was read")
+            notices.add("the gzip file is cut off; its content up to there was read")
 
 
 def _objects(text: bytes) -> int:

@@ -181,7 +181,7 @@ def _check_node(node: NewNode) -> None:
         raise InvalidArgument(
             f"node {node.name!r} of depth {node.depth} over {node.first} to {node.last} has {len(node.children)} "
             "children",
-            remedy="a leaf stands for messages and has none, a deeper node has some",
+            remedy="a leaf covers messages and has no parts, a deeper node has some",
         )
 
 
@@ -333,9 +333,9 @@ def check_nodes() -> Steps[list[str]]:
         if bool(stretches) != (row[3] > 0):
             problems.append(f"{what} has depth {row[3]} and {len(stretches)} parts")
         elif stretches and not _tile(stretches, row[4], row[5]):
-            problems.append(f"{what} stands for {row[4]} to {row[5]}, and its parts do not")
+            problems.append(f"{what} covers {row[4]} to {row[5]}, and its parts do not")
         elif row[5] > ends.get(row[1], 0):
-            problems.append(f"{what} stands for messages up to {row[5] - 1}, and there are {ends.get(row[1], 0)}")
+            problems.append(f"{what} covers messages up to {row[5] - 1}, and there are {ends.get(row[1], 0)}")
     return problems
 
 

@@ -68,7 +68,7 @@ class SqliteDatabase:
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         if self.unwritable is not None:
-            raise ReadOnlyStore(f"{self.unwritable}, so that nothing can be kept in it", remedy="reading it goes on")
+            raise ReadOnlyStore(f"{self.unwritable}, so that nothing can be stored in it", remedy="reading it goes on")
         return await self._writer.submit(Write(operation))
 
     def write_soon(self, operation: Callable[[], Steps[T]]) -> None:

@@ -327,7 +327,11 @@ async def compaction_lease(
     if lease is None:
         lease = await _wait_for_lease(services, session)
     if lease is None:
-        services.tell(Notice("Another process is compacting this conversation and takes long; it goes on as it is."))
+        services.tell(
+            Notice(
+                "Another process has been compacting this conversation for long; this turn continues without a compaction."
+            )
+        )
         yield None
         return
     renewing = asyncio.create_task(_renew(services, lease))

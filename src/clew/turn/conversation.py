@@ -448,7 +448,7 @@ class Conversation:
             await self.store_pending_calls()
             await self.store_engine_state()
         except ClewError as problem:
-            self.services.tell(Notice(f"What was to be done in the background could not be: {problem}"))
+            self.services.tell(Notice(f"A task in the background failed: {problem}"))
 
     async def _compact_due(self, request: CompactionRequest) -> None:
         ready = await self.preparer.claim(request.tokens)

@@ -75,7 +75,7 @@ class ModelTarget:
     def sender(self) -> Provider:
         """Its provider; refuses where the host sends requests by itself."""
         if self.provider is None:
-            raise InvalidArgument(f"no turn sends anything to {self.model!r}: send what `fit` gives back")
+            raise InvalidArgument(f"no turn sends anything to {self.model!r}: send the result of `fit`")
         return self.provider
 
 

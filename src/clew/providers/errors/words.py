@@ -16,7 +16,7 @@ REMEDIES: dict[ErrorKind, str] = {
     "rate_limit": "Wait a little and try again.",
     "overloaded": "The provider is busy or down; try again in a while, or take another model.",
     "network": "Nobody answered, or the line broke; check the address and the connection, then try again.",
-    "bad_request": "Check the name of the model and the address: `clew models show` tells both.",
+    "bad_request": "Check the name of the model and the address: `clew models show` shows both.",
     "prompt_too_long": "Make what is sent smaller.",
     "payload_too_large": "Make what is sent smaller.",
     "output_cap_too_large": "Set agent.max_tokens lower.",

@@ -370,7 +370,7 @@ def encode_json(body: Mapping[str, Any]) -> bytes:
             return json.dumps(body, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(
-            f"the request holds what JSON cannot say ({error})", remedy="pass plain values"
+            f"the request holds values that JSON does not have ({error})", remedy="pass plain values"
         ) from error
 
 
