@@ -148,7 +148,7 @@ def test_a_damaged_page_is_one_error_that_names_the_remedy_at_every_door(
     code, out, err = kept.run(*(word.format(file=tmp_path / "new.json") for word in words))
     assert (code, out) == (1, "")
     assert err.startswith(f"clew: {kept.database}: the database is damaged (") and err.count("\n") == 1
-    assert "`clew doctor` says how far, and what to do" in err
+    assert "`clew doctor` shows the extent and the remedy" in err
     code, out, err = kept.run("doctor")
     assert (code, err) == (1, "")
     assert "rows      not certain" in out

@@ -73,7 +73,7 @@ def change(console: Console, key: str, value: str | None, default: bool, as_json
     # The value in force, which another source may still overrule, and what else is wrong with the file.
     loaded = read_config(console.environ)
     if setting.key != key:
-        console.note(f"{key} has moved to {setting.key}")
+        console.note(f"{key} is now called {setting.key}")
     origin = loaded.origin_of(setting.key)
     shown = f"{setting.key} = {setting.shown(loaded.value_of(setting.key))}  ({origin}, {loaded.path})"
     console.show(_settings_json(loaded, [setting]), as_json, lambda: console.print(shown))

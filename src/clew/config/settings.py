@@ -97,7 +97,7 @@ class RecallSettings:
 class AuxiliaryModelSettings:
     """A second model for side work; each null falls back to the main model's setting."""
 
-    provider: str | None = setting(None, "Who serves it")
+    provider: str | None = setting(None, "The provider")
     model: str | None = setting(None, "The model; null: the main model")
     base_url: str | None = setting(None, "Address of the endpoint", shape=URL)
     api_key: str | None = setting(None, "The key itself; better kept in the environment, see api_key_env", secret=True)
@@ -155,7 +155,7 @@ class AgentSettings:
     )
     max_rounds: int = setting(200, "Calls of the model for one question, at most", low=1)
     command_seconds: int = setting(120, "A command is ended after so many seconds, unless it asked for more", low=1)
-    allowed_paths: str | None = setting(None, "Folders outside the project that tools may touch, parted by colons")
+    allowed_paths: str | None = setting(None, "Folders outside the project that tools may touch, separated by colons")
     max_tokens: int | None = setting(None, "Output of one reply, at most; null: left to the provider", low=16)
 
 

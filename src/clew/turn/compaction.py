@@ -328,9 +328,7 @@ async def compaction_lease(
         lease = await _wait_for_lease(services, session)
     if lease is None:
         services.tell(
-            Notice(
-                "Another process has been compacting this conversation for long; this turn continues without a compaction."
-            )
+            Notice("Another process is compacting this conversation and has not ended; this turn continues without it.")
         )
         yield None
         return
