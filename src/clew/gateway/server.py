@@ -377,7 +377,7 @@ def _sent_bytes(response: web.StreamResponse) -> int:
 
 
 async def _state_of(asked: Awaitable[None]) -> str:
-    """`ok`, or what is wrong with something that is asked: its words are for the log of whoever runs it."""
+    """`ok`, or a short reason; details go to the log."""
     try:
         await asyncio.wait_for(asked, READY_SECONDS)
     except TimeoutError:
