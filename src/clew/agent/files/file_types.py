@@ -168,7 +168,7 @@ _PACKAGE_SCRIPT = re.compile(
 
 
 def lasting_effect(path: str, text: str = "") -> str | None:
-    """What a file does later on, without being asked: it speaks to later sessions, or it runs by itself.
+    """The lasting effect of a file: later sessions read it as instructions, or it runs by itself; None without one.
 
     `text` is what is to be written there: a package.json counts by the scripts in it that run by themselves.
     """
