@@ -69,14 +69,14 @@ def reply_remark(reply: Reply) -> str:
 def overflow_notice(event: Overflowed) -> str:
     """That a request was too large, what its provider says about the window, and what is made of that."""
     again = "again " if event.attempt > 1 else ""
-    told = f"the request was {again}too large for {event.model or 'the model'}"
+    what = f"the request was {again}too large for {event.model or 'the model'}"
     provider = event.provider or "the provider"
     if event.limit:
         configured = f", not the configured {event.configured:,}" if event.configured else ""
-        return f"{told}: {provider} states a window of {event.limit:,} tokens{configured}"
+        return f"{what}: {provider} states a window of {event.limit:,} tokens{configured}"
     if event.window:
-        return f"{told}; {provider} states no window, {event.window:,} tokens are assumed in this session"
-    return told
+        return f"{what}; {provider} states no window, {event.window:,} tokens are assumed in this session"
+    return what
 
 
 def explain_problem(problem: ClewError) -> str:
