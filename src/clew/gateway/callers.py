@@ -388,7 +388,7 @@ class CallMeter:
                 one.under_way -= 1
 
     async def forget_resting(self) -> None:
-        """Forget those who have nothing under way and no portion left; their next request is treated as that of a new caller."""
+        """Forget those who have nothing under way and no portion left, so that they are new again."""
         now, minute = self._clock(), 60.0
         for caller, calls in list(self._callers.items()):
             rested = now - (calls.until - _KEPT_SECONDS)
