@@ -238,8 +238,8 @@ class FrameworkConversation:
                 continue
             for together in [messages] if place >= 0 else [[message] for message in messages]:
                 known = next((it for it in self._written if _is_whole(together, it[0])), None)
-                came = self._items[place] if place >= 0 else None
-                used.append(known or (together, self._format.write(together, came)))
+                original = self._items[place] if place >= 0 else None
+                used.append(known or (together, self._format.write(together, original)))
                 objects.append(used[-1][1])
         self._written, self._shown = used, objects
         return list(objects), True
