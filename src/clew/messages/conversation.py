@@ -113,9 +113,9 @@ class Envelope:
 
     def _in_original_shape(self, items: list[Any]) -> Any:
         """A list, or the single text or content that two of the wires also take, where that was received."""
-        came = self.request.get(self.list_field) if self.request is not None else None
-        if len(items) == 1 and isinstance(came, str | Mapping) and _is_only_item(items[0], came):
-            return came
+        original = self.request.get(self.list_field) if self.request is not None else None
+        if len(items) == 1 and isinstance(original, str | Mapping) and _is_only_item(items[0], original):
+            return original
         return items
 
 
@@ -225,9 +225,9 @@ def read_conversation(
     if dialect is not None:
         checked_dialect(dialect)
     request = None if isinstance(wire, list | tuple) else wire if isinstance(wire, Mapping) else request_fields(wire)
-    came, field_name = _items_of(wire, request, dialect)
+    original, field_name = _items_of(wire, request, dialect)
     # Nearly every conversation is of dicts alone; only others are read value by value.
-    items = came if all(map(is_plain, came)) else plain_messages(came, field_name)
+    items = original if all(map(is_plain, original)) else plain_messages(original, field_name)
     name = dialect or _dialect_of(items, request)
     envelope = _envelope_of(request, field_name, items, name, system)
     read = tuple(dialect_of(name).read(items))
@@ -238,7 +238,7 @@ def read_conversation(
         envelope.tools if tools is None else _tools_of(tools),
         envelope,
         read,
-        came,
+        original,
     )
 
 
@@ -299,12 +299,12 @@ def _generation_fields(request: Mapping[str, Any]) -> Iterable[Mapping[str, Any]
     return (found for name in _GENERATION_FIELDS if isinstance(found := request.get(name), Mapping))
 
 
-def _is_only_item(item: Any, came: Any) -> bool:
+def _is_only_item(item: Any, original: Any) -> bool:
     """Whether an item is the text or the content that was received in place of a list."""
-    if not isinstance(came, str):
-        return item is came
+    if not isinstance(original, str):
+        return item is original
     parts = item.get("parts")
-    return item.get("content") is came or (bool(parts) and len(parts) == 1 and parts[0].get("text") is came)
+    return item.get("content") is original or (bool(parts) and len(parts) == 1 and parts[0].get("text") is original)
 
 
 def _items_of(wire: Any, request: Mapping[str, Any] | None, dialect: DialectName | None) -> tuple[Sequence[Any], str]:
@@ -333,8 +333,8 @@ def _envelope_of(
     request: Mapping[str, Any] | None, list_field: str, items: Sequence[Any], dialect: DialectName, system: Any
 ) -> Envelope:
     """What is around the messages; `system` wins over the request's own."""
-    came = system if system is not None or request is None else request.get(_system_field(request, dialect))
-    content = came if came is None or isinstance(came, str) else plain_system(came)
+    original = system if system is not None or request is None else request.get(_system_field(request, dialect))
+    content = original if original is None or isinstance(original, str) else plain_system(original)
     if dialect == "gemini":
         content = dialect_of("gemini").read_system(content)
     message: Message | None = {"role": "system", "content": content} if content else None
@@ -342,7 +342,7 @@ def _envelope_of(
     is_beside = dialect in ("anthropic", "gemini") and request is not None and not listed
     has_system_field = message is not None or is_beside
     tools = _tools_of(request.get("tools")) if request is not None else ()
-    return Envelope(request, list_field, message, has_system_field, tools, came)
+    return Envelope(request, list_field, message, has_system_field, tools, original)
 
 
 def _tools_of(tools: Any) -> tuple[Tool, ...]:

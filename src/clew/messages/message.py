@@ -483,9 +483,9 @@ def _call_keys(message: Message) -> Iterator[tuple[str, str]]:
 
 def original_of(piece: Any, read: Sequence[Any] | None, raw: Sequence[Any]) -> Any:
     """What a piece of a message was read from: `raw` has that of each of the pieces in `read`; None where it is new."""
-    for known, came in zip(read or (), raw, strict=False):
+    for known, received in zip(read or (), raw, strict=False):
         if known is piece or known == piece:
-            return came
+            return received
     return None
 
 

@@ -102,13 +102,13 @@ def plain_message(message: Any, index: int) -> Any:
     return read
 
 
-def _refuse_holder_of_messages(read: Mapping[str, Any], came: object, index: int) -> None:
+def _refuse_holder_of_messages(read: Mapping[str, Any], original: object, index: int) -> None:
     """A whole reply is no message."""
     if "role" in read or "type" in read:
         return
     for name, remedy in _HOLDERS_OF_MESSAGES:
         if name in read:
-            raise InvalidMessage(index, f"a {type(came).__name__} is no message, though it holds some", remedy)
+            raise InvalidMessage(index, f"a {type(original).__name__} is no message, though it holds some", remedy)
 
 
 def as_sequence(messages: Any, what: str = "messages") -> Sequence[Any]:
