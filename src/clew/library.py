@@ -319,21 +319,21 @@ def _conversation(messages: Any, system: Any, tools: Iterable[Any] | None) -> Pa
     return read_conversation(messages, system=system, tools=tools)
 
 
-def _written_list(came: Any, conversation: ParsedConversation, compaction: Compaction) -> list[Any]:
+def _written_list(original: Any, conversation: ParsedConversation, compaction: Compaction) -> list[Any]:
     if compaction.changed:
         return conversation.write_list(compaction.messages)
-    if isinstance(came, list):
-        return came
-    listed = came.get(conversation.list_field) if isinstance(came, Mapping) else None
+    if isinstance(original, list):
+        return original
+    listed = original.get(conversation.list_field) if isinstance(original, Mapping) else None
     return listed if isinstance(listed, list) else conversation.write_list()
 
 
-def _written_request(came: Any, conversation: ParsedConversation, compaction: Compaction) -> Any:
+def _written_request(original: Any, conversation: ParsedConversation, compaction: Compaction) -> Any:
     if not conversation.is_request:
         return None
     if compaction.changed:
         return conversation.write(compaction.messages)
-    return conversation.write() if came is conversation else came
+    return conversation.write() if original is conversation else original
 
 
 def _budgets_for_target(target: int, beside: int, settings: CompressionSettings) -> Budgets:

@@ -59,8 +59,8 @@ def as_new(message: Message | NewMessage) -> NewMessage:
 
 def plain_to_store(messages: Iterable[Any]) -> Sequence[Any]:
     """Messages to store, objects of SDKs as dicts; `InvalidMessage` for one that is no message."""
-    came = messages if isinstance(messages, list) else as_sequence(messages)
-    return [_plain_to_store(message, at) for at, message in enumerate(came)]
+    listed = messages if isinstance(messages, list) else as_sequence(messages)
+    return [_plain_to_store(message, at) for at, message in enumerate(listed)]
 
 
 def _plain_to_store(message: Any, index: int) -> Any:

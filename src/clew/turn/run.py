@@ -178,11 +178,11 @@ async def bound_newest(conversation: Conversation) -> bool:
     if start == 0 or start == len(view.messages):
         return False
     limits = limits_for_window(conversation.window.tokens, services.options.output_limits)
-    came = view.messages[start - 1 :]
-    bounded = bound_incoming(came[:1], came[1:], services.options.spill, limits)
-    if not bounded.spilled and all(map(is_, bounded.messages, came[1:])):
+    tail = view.messages[start - 1 :]
+    bounded = bound_incoming(tail[:1], tail[1:], services.options.spill, limits)
+    if not bounded.spilled and all(map(is_, bounded.messages, tail[1:])):
         return False
-    newest = zip(range(start, len(view.messages)), came[1:], bounded.messages, strict=True)
+    newest = zip(range(start, len(view.messages)), tail[1:], bounded.messages, strict=True)
     shorter = [Kept(at) if old is new else Changed(at, without_cache_markers(new)) for at, old, new in newest]
     items = [*map(Kept, range(start)), *shorter]
     tokens = conversation.size.tokens
@@ -224,9 +224,9 @@ def _bound_turn(turn: Sequence[Message], spill: SpillFolder, limits: ToolOutputL
 
 async def record(conversation: Conversation, options: TurnOptions, sent: SentRequest) -> Reply:
     """Put the reply into the history with what it took, in one transaction; the reply as it was kept."""
-    services, came = conversation.services, sent.reply.usage
+    services, reported = conversation.services, sent.reply.usage
     # A provider may be a stranger's, and no figure of it may lose the reply.
-    usage = None if came is None else normalize_usage(came)
+    usage = None if reported is None else normalize_usage(reported)
     reply = repair_reply(sent.reply)
     ttl = services.cache_policy(conversation.target).ttl
     call = None if usage is None else call_of(usage, conversation.target, services.options.source, ttl)
