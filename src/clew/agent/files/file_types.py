@@ -88,8 +88,6 @@ def _latin1_fallback(problem: UnicodeError) -> tuple[str, int]:
 codecs.register_error(LATIN1_FALLBACK, _latin1_fallback)
 
 
-# -- binary files ------------------------------------------------------------------------------------------------------
-
 HEAD_BYTES = 65_536
 
 # Offset, signature, kind.
@@ -128,8 +126,6 @@ def binary_kind(head: bytes) -> str:
     size = image_size_in_header(head) if kind.endswith("image") else None
     return f"{kind}, {size[0]} x {size[1]} pixels" if size else kind
 
-
-# -- secret files ------------------------------------------------------------------------------------------------------
 
 _TABLES = tomllib.loads(read_beside(__file__, "files.toml").decode())
 _NOT_SECRET = re.compile(_TABLES["not_secret"], re.IGNORECASE)
