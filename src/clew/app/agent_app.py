@@ -237,8 +237,6 @@ class AgentApp:
             last.push_async_callback(self.runtime.close)
             last.push_async_callback(self.agent.close)
 
-    # -- putting it together -------------------------------------------------------------------------------------------
-
     def _target_of(self, model: ModelSettings) -> ModelTarget:
         retry_policy = replace(self._options.retry_policy, sleep=self._wait)
         cap = self.settings.agent.max_tokens
@@ -327,8 +325,6 @@ class AgentApp:
         """How long one result, or one file that a question takes along, may be for the model's window."""
         window = window_of(self.target.model, base_url=self.target.base_url, configured=self.target.context_length)
         return limits_for_window(window.tokens, self.runtime.options.output_limits).per_result_chars
-
-    # -- at a compaction -----------------------------------------------------------------------------------------------
 
     async def _before_switch(self, session: str) -> str | None:
         """Write memory for the session that ends; the prompt of its continuation, where it shows other memory now."""
