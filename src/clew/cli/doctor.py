@@ -279,9 +279,6 @@ def _repair_store(location: StoreLocation, backup: Path | None) -> tuple[list[Qu
         raise StoreError(f"the store could not be repaired: {error}{copy}") from error
 
 
-# -- what was set aside ------------------------------------------------------------------------------------------------
-
-
 def _show_quarantined(location: StoreLocation, console: Console, *, as_json: bool) -> int:
     found = run_with_store(location, lambda store: store.quarantined(), named="the database")
     fields = {"store": location.label, "quarantined": [quarantined_json(row) for row in found]}
@@ -300,9 +297,6 @@ def _file_problems(location: StoreLocation) -> Sequence[FileModeProblem]:
     from clew.store import check_file_modes
 
     return check_file_modes(location.path) if location.path is not None else ()
-
-
-# -- how it looks ------------------------------------------------------------------------------------------------------
 
 
 def print_doctor(report: DoctorReport, console: Console, *, repairing: bool) -> None:

@@ -149,9 +149,6 @@ class _ImportTarget(AsyncExitStack):
         return self._store
 
 
-# -- following ---------------------------------------------------------------------------------------------------------
-
-
 async def _watch(
     names: Sequence[str],
     kind: str | None,
@@ -213,9 +210,6 @@ class _WatchScreen:
         if state.is_reading:
             place = f"[{min(state.done + 1, state.files):,}/{state.files:,}]"
             self._console.progress(f"{place} {printable(state.current)} ...")
-
-
-# -- how it looks ------------------------------------------------------------------------------------------------------
 
 
 def print_import(report: ImportReport, console: Console) -> None:

@@ -154,9 +154,6 @@ def delete(console: Console, wanted: str, as_json: bool, flags: Sequence[str]) -
     return console.show(fields, as_json, lambda: console.print(printable(f"{gone.id} of {gone.owner} is deleted.")))
 
 
-# -- create ------------------------------------------------------------------------------------------------------------
-
-
 def _may_be_first(location: StoreLocation, console: Console) -> bool:
     """Whether a key may be made: where it is the first one, a person is asked, and a script gets a warning."""
     if location.exists and run_with_store(location, lambda store: store.list_keys(), named="keys"):
@@ -165,9 +162,6 @@ def _may_be_first(location: StoreLocation, console: Console) -> bool:
     if not console.is_typed_at:
         return True
     return console.confirm("Make it? [y/N] ")
-
-
-# -- list --------------------------------------------------------------------------------------------------------------
 
 
 def _print_keys(keys: Sequence[AccessKey], console: Console) -> None:
@@ -210,9 +204,6 @@ def key_json(key: AccessKey) -> dict[str, Any]:
         "spent_usd": key.spent_micros / _MICROS,
         **json_fields(key, "created", "expires", "revoked", "used"),
     }
-
-
-# -- revoke ------------------------------------------------------------------------------------------------------------
 
 
 async def _find(store: Store, wanted: str) -> AccessKey:

@@ -33,9 +33,6 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 EXPECTED_TIME = "a day (2026-03-01), a time (2026-03-01T14:30), today, yesterday, or so long ago: 30m, 12h, 7d, 2w"
 
 
-# -- commands ----------------------------------------------------------------------------------------------------------
-
-
 class CliCommand(click.Command):
     """A command whose epilog is printed as it is written, and of whose options some exclude each other."""
 
@@ -108,9 +105,6 @@ def _is_given(ctx: click.Context, param: click.Parameter) -> bool:
     return source is click.core.ParameterSource.COMMANDLINE and ctx.params[param.name or ""] not in (None, ())
 
 
-# -- wrong use ---------------------------------------------------------------------------------------------------------
-
-
 class BadValue(click.BadParameter):
     """A value that is not allowed; `expects` says what is."""
 
@@ -180,9 +174,6 @@ def shown_setups(command: str, name: str, setups: Sequence[Any], find: Callable[
         return (chosen,)
     known = [*(setup.name for setup in setups), "all"]
     raise InvalidArgument(f"{command}: --show: {name!r} is not known", remedy=one_of_these(name, known))
-
-
-# -- types -------------------------------------------------------------------------------------------------------------
 
 
 class OneOf(click.ParamType):  # type: ignore[type-arg] # not generic before click 8.3
@@ -267,9 +258,6 @@ def _day_boundary(day: date, end: bool) -> datetime:
     return datetime.combine(day + timedelta(days=1) if end else day, datetime.min.time()).astimezone()
 
 
-# -- completion --------------------------------------------------------------------------------------------------------
-
-
 def _beginning_with(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
@@ -323,9 +311,6 @@ def complete_sessions(ctx: click.Context, param: click.Parameter, incomplete: st
     return [
         CompletionItem(name, help=clip(printable(title), 60)) for name, title in names if name.startswith(incomplete)
     ]
-
-
-# -- options of several commands ---------------------------------------------------------------------------------------
 
 
 def option(name: str, metavar: str, about: str, completes: Completer | None = None, **more: Any) -> Option:

@@ -59,9 +59,6 @@ def message_range(numbers: list[int]) -> str:
     return f"m{numbers[0]}" if numbers[0] == numbers[-1] else f"m{numbers[0]}-m{numbers[-1]}"
 
 
-# -- money -------------------------------------------------------------------------------------------------------------
-
-
 def format_dollars(amount: float) -> str:
     """Money, with four digits behind the point where it is less than a dollar; nothing is $0.00."""
     if not amount or amount >= 1:
@@ -81,9 +78,6 @@ def format_cost(micros: int, calls: int, unknown: int) -> str:
         return NO_PRICE
     known = format_dollars(micros / _MICROS)
     return f"{known} + {NO_PRICE}" if unknown else known
-
-
-# -- times -------------------------------------------------------------------------------------------------------------
 
 
 def format_time(at: datetime) -> str:
@@ -123,9 +117,6 @@ class BarStyle:
     color: str
     letter: str
     block: str = "█"
-
-
-# -- lines -------------------------------------------------------------------------------------------------------------
 
 
 def page_width(console: Console) -> int:
@@ -189,9 +180,6 @@ def title_lines(title: str, facts: Iterable[str], console: Console) -> Iterator[
     yield from styled_lines(console.sign(" · ", " - ").join(facts), console, "dim")
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
-
-
 def table_lines(rows: Sequence[Sequence[str]], aligns: Sequence[str], width: int, gap: int = 2) -> list[str]:
     """Rows as lines: each column as wide as its widest cell, the last one cut to what is left.
 
@@ -248,9 +236,6 @@ def headed_table(
 def _row_line(row: Sequence[str], aligns: Sequence[str], widths: Sequence[int], gap: int) -> str:
     cells = (pad(clip(cell, width), width, align) for cell, width, align in zip(row, widths, aligns, strict=True))
     return (" " * gap).join(cells)
-
-
-# -- bars --------------------------------------------------------------------------------------------------------------
 
 
 def bar_widths(parts: Sequence[float], cells: int) -> list[int]:

@@ -200,9 +200,6 @@ export_command.short_help = "write a conversation to a file, for other programs"
 sessions_command.add_command(export_command, "export")
 
 
-# -- changes -----------------------------------------------------------------------------------------------------------
-
-
 @verb(sessions_command, "rename", "give a conversation a title", NAMES_EPILOG)
 @session_argument
 @click.argument("title", metavar="TITLE", required=False)
@@ -305,9 +302,6 @@ def delete(console: Console, session: str, yes: bool, as_json: bool, flags: Sequ
     return console.show({"deleted": session_json(gone), "messages": count}, as_json, lambda: console.say(words))
 
 
-# -- list --------------------------------------------------------------------------------------------------------------
-
-
 async def list_item(store: Store, session: Session) -> SessionListItem:
     """What a list shows of a session."""
     family = await store.sessions_of(session.conversation)
@@ -320,9 +314,6 @@ async def list_item(store: Store, session: Session) -> SessionListItem:
     span = await session_range(store, session, family)
     folds = sum(each.is_in_effect and each.session in earlier for each in made)
     return SessionListItem(session, span, folds, message_preview(shown.message) if shown else "")
-
-
-# -- show --------------------------------------------------------------------------------------------------------------
 
 
 async def _read_details(store: Store, name: str, as_view: bool, last: int | None) -> SessionDetails:
@@ -421,9 +412,6 @@ class SessionDetails:
         return self.in_view if self.is_view else self.span.stop
 
 
-# -- list --------------------------------------------------------------------------------------------------------------
-
-
 def print_list(store: str, items: Sequence[SessionListItem], ids: dict[str, str], more: bool, console: Console) -> None:
     """The sessions of a store; `ids` are their short ids."""
     if not items:
@@ -490,9 +478,6 @@ def session_table(
 def branch_name(session: Session) -> str:
     """`branch at m12`, or the kind of a session that is no branch."""
     return f"branch at m{session.first_seq}" if session.kind == "branch" else session.kind
-
-
-# -- show --------------------------------------------------------------------------------------------------------------
 
 
 def print_details(details: SessionDetails, console: Console, *, full: bool) -> None:
@@ -647,9 +632,6 @@ def _message_json(line: ShownMessage) -> dict[str, Any]:
         "damage": line.row.damage if line.row else None,
         "message": line.message,
     }
-
-
-# -- trees -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,6 @@ def kind_named(word: str) -> FactKind | None:
     return next((kind for kind in FACT_KINDS if wanted in (kind, PLURALS[kind], f"{kind}s")), None)
 
 
-# -- for programs ------------------------------------------------------------------------------------------------------
-
-
 def state_json(page: StatePage) -> dict[str, Any]:
     return {
         "session": page.state.session,
@@ -101,9 +98,6 @@ def _entity_json(entity: Entity) -> dict[str, Any]:
             for fact in reversed(entity.facts[:-1])
         ],
     }
-
-
-# -- for people --------------------------------------------------------------------------------------------------------
 
 
 def print_state(page: StatePage, console: Console, more: str) -> None:

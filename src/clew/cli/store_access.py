@@ -96,9 +96,6 @@ def run_with_store(
     return asyncio.run(run())
 
 
-# -- sessions ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class SessionRange:
     """Which messages a session holds: numbers from `first` to below `stop`, and the newest of them."""

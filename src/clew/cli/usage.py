@@ -294,9 +294,6 @@ def cached_percent(total: UsageTotal) -> str:
     return percent(total.usage.cache_read_tokens, total.usage.prompt_tokens)
 
 
-# -- usage -------------------------------------------------------------------------------------------------------------
-
-
 def print_usage(report: UsageReport, console: Console, *, every_row: bool) -> None:
     blocks = [_usage_head(report, console)]
     if report.total.total.calls:
@@ -390,9 +387,6 @@ def _figures(group: UsageGroup) -> tuple[str, ...]:
     own = (f"{total.calls:,}", prompt, cached_percent(total), output, cost_text(total))
     extra = f"{auxiliary.calls:,}: {cost_text(auxiliary)}" if auxiliary else "-"
     return (*own, extra, format_saving(total.saved_micros) if total.compared_calls else "-")
-
-
-# -- insights ----------------------------------------------------------------------------------------------------------
 
 
 def print_insights(insights: Insights, console: Console) -> None:

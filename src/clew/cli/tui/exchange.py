@@ -44,9 +44,6 @@ EXHAUSTED_REMEDY = "/new begins a new conversation; /compress TOPIC names what m
 EMPTY_REPLY = "the model answered without a word; ask again, or in other words"
 
 
-# -- questions ---------------------------------------------------------------------------------------------------------
-
-
 def title_from(line: str) -> str:
     """A title of the first words of a question."""
     words = printable_line(line)
@@ -54,9 +51,6 @@ def title_from(line: str) -> str:
         return words or "untitled"
     cut = words[:MAX_TITLE_CHARS].rsplit(" ", 1)[0]
     return f"{cut}…"
-
-
-# -- replies and problems ----------------------------------------------------------------------------------------------
 
 
 def reply_remark(reply: Reply) -> str:
@@ -105,9 +99,6 @@ def problem_json(problem: ClewError, session: str | None = None) -> dict[str, An
         remedy = explain_refusal(problem, remedies=REMEDIES).remedy
         error |= {"provider": problem.provider, "remedy": remedy}
     return {"error": error, "session": session}
-
-
-# -- print mode --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
