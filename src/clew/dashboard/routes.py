@@ -132,8 +132,6 @@ class DashboardRoutes:
             self._reading = asyncio.create_task(self._catalog.read_ahead())
             self._reading.add_done_callback(_log_failure)
 
-    # -- around every call ---------------------------------------------------------------------------------------------
-
     def _answered(self, serve: Serve) -> Serve:
         """Every failure as an answer."""
 
@@ -167,8 +165,6 @@ class DashboardRoutes:
 
         return serve
 
-    # -- the page ------------------------------------------------------------------------------------------------------
-
     async def _move_in(self, _request: web.Request) -> web.StreamResponse:
         return web.Response(status=308, headers={"Location": f"{COOKIE_PATH}/"})
 
@@ -177,8 +173,6 @@ class DashboardRoutes:
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         return _file_answer(request, request.match_info["path"])
-
-    # -- signing in ----------------------------------------------------------------------------------------------------
 
     async def _me(self, request: web.Request) -> web.StreamResponse:
         found = await self.sessions.find(request)
@@ -216,8 +210,6 @@ class DashboardRoutes:
             "read_only_reason": reason,
             "now": datetime.now(UTC).isoformat(),
         }
-
-    # -- what is shown -------------------------------------------------------------------------------------------------
 
     def _pages(self) -> Mapping[str, Show]:
         """What answers each path."""
@@ -266,8 +258,6 @@ class DashboardRoutes:
             raise refuse("handoff_sections is not what a preview gives") from error
         return handoff_view(handoff, range(found.next_seq))
 
-    # -- events --------------------------------------------------------------------------------------------------------
-
     async def _events(self, request: web.Request) -> web.StreamResponse:
         signed_in = await self.sessions.require(request)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
@@ -287,9 +277,6 @@ class DashboardRoutes:
                     await response.write(b": keep-alive\n\n")
         await response.write_eof()
         return response
-
-
-# -- answers -----------------------------------------------------------------------------------------------------------
 
 
 def is_dashboard_path(path: str) -> bool:
