@@ -31,9 +31,6 @@ _REPAIRS_NAMED = 5
 _COMPARED_CHARS = 20
 
 
-# -- items -------------------------------------------------------------------------------------------------------------
-
-
 def items_of(
     source: Sequence[Message],
     repaired: Repaired,
@@ -148,9 +145,6 @@ def _with_merged_handoff(
     return {**staying, position: merged_into(staying[position], handoff)}
 
 
-# -- the summary among the messages ------------------------------------------------------------------------------------
-
-
 def _with_summary_first(
     source: Sequence[Message],
     before: Sequence[CompactionItem],
@@ -193,9 +187,6 @@ def with_note(message: Message, *, as_block: bool) -> Message:
     if HANDOFF_OPENING in text_of(message):
         return message
     return with_text_after_system(message, SYSTEM_NOTE, as_block=as_block)
-
-
-# -- warnings for people -----------------------------------------------------------------------------------------------
 
 
 def repeated_warning(times: int, *, has_store: bool = True) -> str:
