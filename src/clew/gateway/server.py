@@ -249,8 +249,6 @@ class GatewayServer(_Listener):
             await self.meter.forget_resting()
             await self.exchanges.look_after_idle()
 
-    # -- checks --------------------------------------------------------------------------------------------------------
-
     async def _served(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Every path that is not open has a caller who may call it."""
         arrived, request, handler = request, *await self._without_token(request, handler)
@@ -323,8 +321,6 @@ class GatewayServer(_Listener):
             check_length(request, self.options.bounds)
             assert request.transport is not None
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    # -- paths ---------------------------------------------------------------------------------------------------------
 
     async def _alive(self, _request: web.Request) -> web.Response:
         return web.json_response(
