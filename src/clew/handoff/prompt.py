@@ -174,8 +174,6 @@ def unique_delimiter(texts: Sequence[str]) -> str:
         digest.update(b"again")
 
 
-# -- reading the reply -------------------------------------------------------------------------------------------------
-
 _THINKING = re.compile(r"\A\s*<(think|thinking|thought|reasoning|analysis)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _OPEN_THINKING = re.compile(r"\A\s*<(?:think|thinking|thought|reasoning|analysis)>", re.IGNORECASE)
 # Some chat templates open the thinking in the prompt, so that only its end is in the reply.
