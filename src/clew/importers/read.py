@@ -214,9 +214,6 @@ def _session_in_line(source: ByteSource, line: JsonLine) -> SourceSession:
     return plain_session(source, "jsonl", record, metadata, name)
 
 
-# -- files of a folder -------------------------------------------------------------------------------------------------
-
-
 def session_files(folder: Path) -> list[Path]:
     """Files below a folder whose names are those of sessions; sessions before their subagents."""
     return sorted(_candidates(folder), key=lambda path: (is_subagent_file(path), str(path)))
