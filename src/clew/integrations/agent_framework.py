@@ -76,9 +76,6 @@ def _usage_of(response: Any) -> CanonicalUsage | None:
     return usage_within(*map(used.get, names)) if used else None
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 class AgentFrameworkBlocks(BlockFormat):
     """Contents of messages."""
 

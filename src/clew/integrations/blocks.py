@@ -49,8 +49,6 @@ class BlockFormat(ABC):
     @abstractmethod
     def write_text(self, text: str) -> Any: ...
 
-    # -- messages ------------------------------------------------------------------------------------------------------
-
     def format(self) -> MessageFormat:
         return MessageFormat(self._read, self._write)
 

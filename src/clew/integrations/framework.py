@@ -275,9 +275,6 @@ def _is_whole(messages: Sequence[Message], read: Sequence[Message]) -> bool:
     return len(messages) == len(read) and all(map(is_, messages, read))
 
 
-# -- what formats are made with ----------------------------------------------------------------------------------------
-
-
 def text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 

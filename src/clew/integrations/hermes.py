@@ -129,8 +129,6 @@ class HermesContextEngine:
     def name(self) -> str:
         return ENGINE_NAME
 
-    # -- sessions ------------------------------------------------------------------------------------------------------
-
     def bind_session_state(self, session_db: Any = None, session_id: str = "") -> None:
         """Hermes' database of sessions: it knows which sessions continue which."""
         with self._lock:
@@ -170,8 +168,6 @@ class HermesContextEngine:
             conversation, self._conversation = self._conversation, None
             self._quietly(lambda _: conversation.close())
         self._session_id, self._root, self._folded_from, self._status = session_id, "", None, None
-
-    # -- figures -------------------------------------------------------------------------------------------------------
 
     def update_model(
         self,
@@ -256,8 +252,6 @@ class HermesContextEngine:
         self.awaiting_real_usage_after_compression = False
         self._estimate_now = self._estimate_then = 0
 
-    # -- folding -------------------------------------------------------------------------------------------------------
-
     def has_content_to_compress(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         with self._lock:
             engine = self._conversation.engine if self._conversation else None
@@ -318,8 +312,6 @@ class HermesContextEngine:
         self._last_summary_error = None
         self._last_summary_fallback_used = False
 
-    # -- tools ---------------------------------------------------------------------------------------------------------
-
     def get_tool_schemas(self) -> list[dict[str, Any]]:
         """The tools for the model, as Hermes wants them: without the wrapping of a wire."""
         catalog_name = self._shared.settings.context.engine
@@ -339,8 +331,6 @@ class HermesContextEngine:
             except ClewError as problem:
                 return json.dumps({"error": str(problem)}, ensure_ascii=False)
             return json.dumps({"error" if result.is_error else "result": result.text}, ensure_ascii=False)
-
-    # -- the conversation ----------------------------------------------------------------------------------------------
 
     def _open(self, store: Store) -> HeldConversation:
         if self._conversation is None:

@@ -140,9 +140,6 @@ def _usage_of(response: Any) -> CanonicalUsage | None:
     return usage_within(usage["input_tokens"], usage["output_tokens"], *cached)
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 def read_message(item: Any) -> list[Message]:
     """A message of LangChain as a chat message."""
     if not isinstance(item, BaseMessage):

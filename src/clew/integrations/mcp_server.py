@@ -103,8 +103,6 @@ class RecallServer:
         text = json.dumps(answer, ensure_ascii=False)
         return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=answer)
 
-    # -- resources -----------------------------------------------------------------------------------------------------
-
     async def _list_resources(
         self, _: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
@@ -151,8 +149,6 @@ class RecallServer:
                 return await {"": recall.state, "handoff": recall.compress, "view": recall.view}[part](session)
         forms = ", ".join(f"{SCHEME}ID{part.replace('{start}', 'NUMBER')}" for part in RESOURCE_PARTS)
         raise InvalidArgument(f"{uri:.200} is no resource here", remedy=f"there are {INDEX}, {forms}")
-
-    # -- prompts -------------------------------------------------------------------------------------------------------
 
     async def _list_prompts(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=list(PROMPTS))

@@ -122,8 +122,6 @@ class ClewSession(SessionABC):
         """Close the store; what it holds stays, unless it is in memory."""
         self.projection.close()
 
-    # -- in the loop of the store --------------------------------------------------------------------------------------
-
     async def _in_store(self, work: Any, *arguments: Any) -> Any:
         async def alone(runtime: Runtime) -> Any:
             async with self._lock:

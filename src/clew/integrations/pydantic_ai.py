@@ -84,9 +84,6 @@ def _tool_definitions(tools: Sequence[Any]) -> list[Any]:
     return function_tools((tool.name, tool.description, tool.parameters_json_schema) for tool in tools)
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 class PydanticBlocks(BlockFormat):
     """Parts of requests and responses. What is inside one prompt are several parts of a chat message, and stay one."""
 

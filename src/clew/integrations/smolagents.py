@@ -63,9 +63,6 @@ class ClewMemory:
             self._fitted.observe(CanonicalUsage(used.input_tokens, used.output_tokens))
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class MemoryMessage:
     """A message of the memory. The framework writes calls and results as texts, and a result without its call's id."""

@@ -111,9 +111,6 @@ def _usage_of(message: Any) -> CanonicalUsage:
     return CanonicalUsage(fresh, output, read, written)
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 class StrandsBlocks(BlockFormat):
     """Content blocks, as Bedrock has them."""
 

@@ -176,9 +176,6 @@ def _past_proxies(environ: Mapping[str, str]) -> dict[str, str]:
     return {"no_proxy": hosts, "NO_PROXY": hosts}
 
 
-# -- programs that take no address from the environment ----------------------------------------------------------------
-
-
 def _codex(target: WrapTarget) -> Overlay:
     provider: dict[str, str | bool] = {"name": "Clew", "base_url": f"{target.gateway}/v1", "wire_api": "responses"}
     if target.environ.get("OPENAI_API_KEY"):
@@ -407,9 +404,6 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
         old = merged.get(name)
         merged[name] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
-
-
-# -- folders -----------------------------------------------------------------------------------------------------------
 
 
 class OverlayFolders:
