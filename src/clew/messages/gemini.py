@@ -62,9 +62,6 @@ def has_own_id(call_id: object) -> bool:
     return isinstance(call_id, str) and call_id != "" and not call_id.startswith(_UNNAMED)
 
 
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
 def read(items: Sequence[Any], start: int = 0, before: Sequence[Message] = ()) -> list[Item]:
     """The contents of the wire in our form: a message for each result, calls and thoughts separate from the text.
 
@@ -268,9 +265,6 @@ def read_system(system: Any) -> str | list[Part] | None:
     parts = system.get("parts", [system]) if isinstance(system, dict) else system
     listed = parts if isinstance(parts, list) else [parts]
     return _read_content([{"text": part} if isinstance(part, str) else part for part in listed])
-
-
-# -- writing -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

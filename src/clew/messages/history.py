@@ -134,9 +134,6 @@ def written(messages: Iterable[Message], dialect: DialectName) -> list[Any]:
     return History(dialect).write(map(Item, messages))
 
 
-# -- identity ----------------------------------------------------------------------------------------------------------
-
-
 def digest(message: Message) -> bytes:
     """The identity of a message by what it means.
 

@@ -63,9 +63,6 @@ class _TooDeep(Exception):  # noqa: N818
     """A value nested too deeply to be looked through, or inside itself."""
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 def plain_messages(messages: Any, what: str = "messages") -> Sequence[Any]:
     """Messages made of plain values only: the very sequence that came where they were that already.
 
@@ -128,9 +125,6 @@ def request_fields(wire: Any) -> Mapping[str, Any] | None:
     return wire if isinstance(wire, Mapping) else _fields_of(wire)
 
 
-# -- what is beside messages ---------------------------------------------------------------------------------------
-
-
 def plain_system(system: Any) -> Any:
     """A system prompt as a text or a list of blocks; of a message its content. None where there is none."""
     read = _beside(system, "system", "Pass a text, or a list of blocks")
@@ -177,9 +171,6 @@ def _beside(value: Any, what: str, remedy: str) -> Any:
         raise InvalidArgument(f"{error.problem}", remedy=f"{remedy[0].lower()}{remedy[1:]}") from None
     except _TooDeep:
         return value
-
-
-# -- values ------------------------------------------------------------------------------------------------------------
 
 
 def _plain(value: Any, place: str, field: str, depth: int) -> Any:

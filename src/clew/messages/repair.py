@@ -507,9 +507,6 @@ def replace_lone_surrogates_inside(value: Any) -> Any:
     return json.loads(replace_lone_surrogates(json.dumps(value, ensure_ascii=False, default=str)))
 
 
-# -- calls and their results -------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class _CallGroup:
     """An assistant message with calls, while its results are collected."""
