@@ -254,8 +254,6 @@ MAX_EVENT_CHARS = 64 * 1024 * 1024
 """Many times a whole reply: a longer event is a fault of the server."""
 
 
-# -- server-sent events ------------------------------------------------------------------------------------------------
-
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
