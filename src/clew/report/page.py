@@ -167,9 +167,6 @@ def style_hash(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
-# -- bars --------------------------------------------------------------------------------------------------------------
-
-
 def _bar(name: str, parts: Sequence[RequestPart], tokens: int, whole: int) -> dict[str, Any]:
     free = max(0, whole - tokens)
     drawn = [
@@ -225,9 +222,6 @@ def _legend(outcomes: Sequence[MessageOutcome], told_in: str) -> list[tuple[Fate
     return [(fate, name, counts[fate], tokens[fate]) for fate, name in names.items() if counts[fate]]
 
 
-# -- the handoff and what is gone --------------------------------------------------------------------------------------
-
-
 def _handoff(report: CompactionReport) -> str:
     """HTML, escaped."""
     known = {outcome.number for outcome in report.outcomes if outcome.number is not None}
@@ -250,9 +244,6 @@ def _retention(retention: Retention) -> dict[str, Any]:
     ]
     hidden = max(0, len(by_message) - _MAX_STRING_GROUPS)
     return {"facts": facts, "retention": retention, "lost_strings": groups, "hidden_string_groups": hidden}
-
-
-# -- the messages ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,9 +338,6 @@ def _numbered(words: Sequence[str]) -> dict[str, int]:
     return {word: index for index, word in enumerate(dict.fromkeys(words))}
 
 
-# -- the handoff as HTML -----------------------------------------------------------------------------------------------
-
-
 def handoff_html(handoff: Handoff, known: Container[int]) -> str:
     """The sections of a handoff; a reference is a link where its number is `known`, a message of the conversation."""
     return "\n".join(_handoff_section(heading, entries, known) for heading, entries in handoff.ordered_sections())
@@ -416,9 +404,6 @@ def _span(span: Span, known: Container[int]) -> str:
         case _:
             is_link = span.number is not None and span.number in known
             return f'<a class="ref" href="#m{span.number}">{text}</a>' if is_link else text
-
-
-# -- the map -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
