@@ -106,9 +106,6 @@ class NodePublication:
     shown: tuple[str, ...]
 
 
-# -- publishing --------------------------------------------------------------------------------------------------------
-
-
 def publish(found: SessionRow, entry: int, made: CompactionEntry, nodes: NodePublication, now: int) -> Steps[None]:
     """Store what a compaction publishes; `InvalidArgument` where a message would be covered by no leaf, or by two."""
     ids = yield from _insert(found, entry, nodes.new, [*nodes.shown, *_named(nodes.new)], now)
@@ -185,9 +182,6 @@ def _check_node(node: NewNode) -> None:
         )
 
 
-# -- the proof ---------------------------------------------------------------------------------------------------------
-
-
 def coverage_problem(found: SessionRow, entry: int, made: CompactionEntry) -> Steps[str]:
     """Why the nodes of a compaction do not represent exactly the messages that it does not show; empty if they do."""
     leaves = yield from fetch_all(_LEAVES, entry)
@@ -228,9 +222,6 @@ def _uncovered(made: CompactionEntry, first: int, last: int, left_out: set[int])
             return f"messages {reached} to {start} are neither in the view nor covered by a leaf"
         reached = max(reached, stop)
     return "" if reached >= made.until else f"messages {reached} to {made.until} are neither in the view nor covered"
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_nodes(found: SessionRow, names: Sequence[str] | None = None) -> Steps[list[StoredNode]]:
@@ -306,9 +297,6 @@ def _in_parts(sql: str, column: str, values: Sequence[object] | None, *params: o
         some = values[start : start + _IDS_AT_ONCE]
         found += yield from fetch_all(f"{sql} AND {column} IN ({', '.join('?' * len(some))})", *params, *some)
     return found
-
-
-# -- checking and removing ---------------------------------------------------------------------------------------------
 
 
 def check_nodes() -> Steps[list[str]]:
