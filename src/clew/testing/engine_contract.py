@@ -291,9 +291,6 @@ def _tool_name(schema: Mapping[str, Any]) -> str:
     return name
 
 
-# -- the conversations ------------------------------------------------------------------------------------------------
-
-
 def long_histories() -> dict[str, list[Message]]:
     """Valid conversations, each much larger than a window of `WINDOW` tokens."""
     return {

@@ -177,8 +177,6 @@ class Upstream:
         """The requests that asked the model, without those for counts, models and the like."""
         return [received for received in self.received if received.wire]
 
-    # -- what is not a call of the model -------------------------------------------------------------------------------
-
     @web.middleware
     async def _record(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Keep a request and the status of its answer; a path that is not served gets a 404 in JSON."""
@@ -236,8 +234,6 @@ class Upstream:
         if refused is not None:
             return _refused(refused)
         return web.json_response(compacted_body(self._compaction(RESPONSES, body), body), dumps=as_json)
-
-    # -- calls of the model --------------------------------------------------------------------------------------------
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         received = _current.get()

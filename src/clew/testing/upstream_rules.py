@@ -118,9 +118,6 @@ def first_refusal(
     return _overflow(rules, wire, body, tokens) if rules.window is not None else None
 
 
-# -- the window --------------------------------------------------------------------------------------------------------
-
-
 def _overflow(rules: UpstreamRules, wire: str, body: Mapping[str, Any], tokens: int) -> ProviderRefusal | None:
     window = rules.window or 0
     asked = body.get("max_tokens") or body.get("max_completion_tokens") or 0
@@ -149,9 +146,6 @@ def _overflow(rules: UpstreamRules, wire: str, body: Mapping[str, Any], tokens: 
             "Please reduce the length of the messages or completion."
         )
     return refusal(wire, message, code=too_long, param="messages")
-
-
-# -- calls and results -------------------------------------------------------------------------------------------------
 
 
 def _chat_pairs(body: Mapping[str, Any]) -> str | None:
@@ -293,9 +287,6 @@ def _cache_markers(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             pending += [inner] if isinstance(inner, list) else []
         elif isinstance(value, list):
             pending.extend(reversed(value))
-
-
-# -- thinking ----------------------------------------------------------------------------------------------------------
 
 
 def bound_signature(body: Mapping[str, Any]) -> str:

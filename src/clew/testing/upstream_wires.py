@@ -65,9 +65,6 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# -- chat completions ------------------------------------------------------------------------------------------------
-
-
 def chat_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:
     yield _chunk(answer, {"role": "assistant", "content": ""})
     for piece in answer.pieces(answer.reasoning):
@@ -120,9 +117,6 @@ def _chat_usage(usage: CanonicalUsage) -> dict[str, Any]:
         "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
-
-
-# -- Anthropic's Messages --------------------------------------------------------------------------------------------
 
 
 def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:  # noqa: ARG001
@@ -207,9 +201,6 @@ def _anthropic_usage(usage: CanonicalUsage | None) -> dict[str, Any]:
 
 def _typed(kind: str, **fields: Any) -> Event:
     return kind, {"type": kind, **fields}
-
-
-# -- Responses -------------------------------------------------------------------------------------------------------
 
 
 def responses_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:
@@ -343,9 +334,6 @@ def _responses_usage(usage: CanonicalUsage | None) -> dict[str, Any] | None:
     }
 
 
-# -- Gemini ----------------------------------------------------------------------------------------------------------
-
-
 def gemini_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:  # noqa: ARG001
     *parts, last = [piece for part in _gemini_parts(answer) for piece in _pieces_of_part(answer, part)] or [
         {"text": ""}
@@ -402,9 +390,6 @@ def _gemini_usage(usage: CanonicalUsage, ended: bool) -> dict[str, Any]:
         "thoughtsTokenCount": usage.reasoning_tokens,
         "totalTokenCount": usage.total_tokens,
     }
-
-
-# -- models ----------------------------------------------------------------------------------------------------------
 
 
 def model_row(wire: str, row: Mapping[str, Any], window: int | None) -> Mapping[str, Any]:
