@@ -299,9 +299,6 @@ class CompactionPreparer:
         self._services.tell(CompactionPhase(self._view.session, phase, 0.0))
 
 
-# -- who may do what ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ConversationLocks:
     """Who may do what at the same time."""

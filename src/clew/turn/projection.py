@@ -103,8 +103,6 @@ class Projection:
         self._lock = asyncio.Lock()
         self._is_first = True
 
-    # -- the two doors of each call ------------------------------------------------------------------------------------
-
     def fit(
         self,
         history: Any,
@@ -203,8 +201,6 @@ class Projection:
     def __repr__(self) -> str:
         return f"<Projection: {self._model}, session {self.session or 'not begun'}>"
 
-    # -- in the loop ---------------------------------------------------------------------------------------------------
-
     async def _open(self) -> ProjectedConversation:
         if self._conversation is None:
             runtime = await self._host.runtime()
@@ -299,9 +295,6 @@ def _prompt_of(lead: Sequence[Any], system: Any) -> Message | None:
 
 def _is_path(store: str | Path) -> bool:
     return isinstance(store, Path) or "://" not in store
-
-
-# -- where projections run: an event loop in a thread of its own ------------------------------------------------------
 
 
 @dataclass(slots=True)

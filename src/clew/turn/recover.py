@@ -124,8 +124,6 @@ class Recovery:
             )
         )
 
-    # -- windows -------------------------------------------------------------------------------------------------------
-
     async def _adopt_window(self, fault: ErrorClass) -> None:
         """Take over what the error says about the window and of the prompt, or guess where it says nothing."""
         conversation, window = self.conversation, self.conversation.window
@@ -151,8 +149,6 @@ class Recovery:
         conversation.set_model(conversation.model.with_window(window))
         learnt = WindowLearnt(conversation.session, conversation.target.model, window.tokens, is_stated=is_stated)
         conversation.services.tell(learnt)
-
-    # -- compactions ---------------------------------------------------------------------------------------------------
 
     async def _compact(self) -> str | None:
         conversation, before = self.conversation, self.conversation.view.base

@@ -107,9 +107,6 @@ def _recorder(conversation: Conversation, target: ModelTarget, *, extends: bool)
     return record
 
 
-# -- in the conversation -----------------------------------------------------------------------------------------------
-
-
 def _asked_in_conversation(conversation: Conversation) -> SummaryModel:
     model, extension = conversation.model, _extension(conversation)
     if conversation.host_calls is None:
@@ -181,9 +178,6 @@ def _is_cached(conversation: Conversation) -> bool:
     """Whether the provider still has the conversation in its cache."""
     left = conversation.cache_seconds_left
     return left is not None and left > 0
-
-
-# -- prices ------------------------------------------------------------------------------------------------------------
 
 
 def _main_is_cheaper(conversation: Conversation, own: ServingModel, source: SummaryInput, budget: int) -> bool:

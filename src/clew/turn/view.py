@@ -17,7 +17,6 @@ from clew.messages import Message, Tool, calls_of, text_of, with_text_after_syst
 from clew.store import AppendResult, NewMessage, View
 from clew.tokens import ConversationSize, count_each, counter_for
 
-# -- pinned texts ------------------------------------------------------------------------------------------------------
 
 MAX_PINNED_SHARE = 0.25
 """Of the window, for all pins together: what is pinned cannot be made smaller by any compaction."""
@@ -77,9 +76,6 @@ def check_pins_fit(pins: Sequence[Pin], model: str, window: int) -> None:
         )
 
 
-# -- the view ----------------------------------------------------------------------------------------------------------
-
-
 _LOOK_BACK = 64
 
 
@@ -127,8 +123,6 @@ class ConversationView:
     def appended(self) -> int:
         """How many messages were appended since the view was loaded or last compacted."""
         return len(self.messages) - len(self.stored.messages)
-
-    # -- messages ------------------------------------------------------------------------------------------------------
 
     def show(self, stored: View, messages: Sequence[Message] | None = None) -> None:
         """Take over a view; `messages` are the same ones as objects whose sizes are known already."""
@@ -222,8 +216,6 @@ class ConversationView:
             return False
         return all(old is new for old, new in zip(view.messages, self.messages, strict=False))
 
-    # -- beside the messages -------------------------------------------------------------------------------------------
-
     def system_message(self, *, as_block: bool) -> Message | None:
         """The system prompt; after a compaction with a note and pins behind it, which leaves what is cached cached."""
         if self.base is not None or self.pinned_text:
@@ -269,8 +261,6 @@ class ConversationView:
         shown = {text_of(message) for message in self.messages} if self.pins else set()
         self.pinned_text = pinned_text(pin for pin in self.pins if pin.text not in shown)
         self._count_prompt()
-
-    # -- sizes ---------------------------------------------------------------------------------------------------------
 
     def counted_with(self, replaced: int, messages: Sequence[Message]) -> int:
         """Our own count of the next request once `messages` represent the first `replaced` ones by a compaction."""
