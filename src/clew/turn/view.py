@@ -17,7 +17,6 @@ from clew.messages import Message, Tool, calls_of, text_of, with_text_after_syst
 from clew.store import AppendResult, NewMessage, View
 from clew.tokens import ConversationSize, count_each, counter_for
 
-
 MAX_PINNED_SHARE = 0.25
 """Of the window, for all pins together: what is pinned cannot be made smaller by any compaction."""
 _PINS_HEADING = (
