@@ -125,8 +125,8 @@ def compress(
     most; with `context_length` its size is the one that Clew chooses for a window of that size, with room for
     a reply of `max_output` tokens (default: the limit in the request, if the input is one). Without a `summarizer`
     (a callable that takes a prompt and returns text, or a `SummaryModel`) the built-in one writes the handoff: no key,
-    no network. `engine` is the name of another engine, such as `lcm`, or a factory; other engines accept no
-    `target_tokens`. Raises `InvalidArgument` and `InvalidMessage` for input that cannot be read.
+    no network. `engine` is the name of another engine, such as `lcm` or a plugin in `CLEW_HOME`, or a factory; other
+    engines accept no `target_tokens`. Raises `InvalidArgument` and `InvalidMessage` for input that cannot be read.
     """
     work = acompress(
         messages,
