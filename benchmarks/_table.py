@@ -1,16 +1,16 @@
-"""Shows the rows of a benchmark as a table and keeps them as JSON beside it.
-
-A benchmark measures; this only prints. It knows nothing of what the figures mean.
-"""
+"""Shows the rows of a benchmark as a table, keeps them as JSON beside it, and has the floors of scores."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parent / "results"
+FLOORS: dict[str, dict[str, float]] = tomllib.loads(Path(__file__).with_name("floors.toml").read_text(encoding="utf-8"))
+"""By measure and case: the lowest score in percent; and `goals`."""
 
 
 def report(name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Path:

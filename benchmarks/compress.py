@@ -91,9 +91,6 @@ def history_of(length: int) -> list[Message]:
     ]
 
 
-# -- what is measured --------------------------------------------------------------------------------------------------
-
-
 def request_size(messages: Sequence[Message], repeats: int) -> Times:
     size = ConversationSize(counter_for(None))
     for message in messages:
@@ -161,9 +158,6 @@ def _limit(operation: str, length: int) -> float | None:
     return LIMITS_MS[operation] if length == LIMITED_LENGTH or operation in (SIZE, BREAKPOINTS) else None
 
 
-# -- the record --------------------------------------------------------------------------------------------------------
-
-
 def record_rows(repeats: int, warm_lengths: Sequence[int]) -> list[dict[str, Any]]:
     """Reading new messages: in a process that never saw a word, and behind histories of several lengths."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
@@ -198,9 +192,6 @@ def _record_row(operation: str, length: int, passes: Sequence[tuple[float, float
         "median us/KB": median(figures),
         "at most us/KB": LIMIT_RECORD_US,
     }
-
-
-# -- where the time goes -----------------------------------------------------------------------------------------------
 
 
 def profile(length: int) -> None:

@@ -3,6 +3,7 @@
     python benchmarks/core.py [--only NAME ...] [--json]
     PYTHONPATH=/other/checkout/src python benchmarks/core.py      the same for another checkout
 
+Scores that floors.toml names have their floor beside them; one that is lower ends the run with status 1.
 Measures the `clew` that is importable, by its public functions. Sessions, exam and scorers are in the shared folder
 beside the project; a part whose data or package is absent is skipped with a message. Times are CPU times.
 """
@@ -30,7 +31,7 @@ from typing import Any
 import clew
 from _folds import SOURCE, cpu_ms, folded, outputs_of, target_for_size
 from _sessions import LEAST_CHARS, SHARED, conversation_files, cut_sessions, load_scorer, name_of, sessions_in
-from _table import report
+from _table import FLOORS, report
 from hermes_side import load_hermes
 from quality import TARGET_CHARS, rivals, target_for_chars
 
@@ -43,6 +44,7 @@ THREADS, FOLDS, PROCESSES = 6, 30, 10
 BUDGETS, SEEDS, ROUNDS, CHARS_PER_TOKEN = (0.2, 0.3), (1, 2, 3, 4), 5, 3.2
 COLUMNS = ("measure", "case", "value", "unit")
 SURVIVED = "% survived"
+FLOOR = "floor"
 FIRST_FOLD = """
 import json, sys, time
 messages = json.load(open(sys.argv[1], encoding="utf-8"))["messages"]
@@ -372,6 +374,17 @@ def conversation_text(messages: Sequence[Any]) -> str:
     return "\n".join(f"[{message['role']}] {message['content']}" for message in messages)
 
 
+def with_floor(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, with its floor where it is a score that has one."""
+    floor = FLOORS.get(row["measure"], {}).get(row["case"]) if row["unit"].startswith("%") else None
+    return row if floor is None else {**row, FLOOR: floor}
+
+
+def below_floors(rows: Sequence[dict[str, Any]]) -> list[str]:
+    below = [row for row in rows if FLOOR in row and row["value"] < row[FLOOR]]
+    return [f"{row['measure']}, {row['case']}: {row['value']:.1f} of {row[FLOOR]}" for row in below]
+
+
 MEASURES: tuple[Callable[[], Iterator[Row]], ...]
 MEASURES = (exam, inventions, retention, handoff_score, others, conformance, code, files, start, speed, threads)
 
@@ -389,13 +402,15 @@ def main() -> None:
     for name in options.only:
         try:
             for row in measures[name]():
-                rows.append(dict(zip(COLUMNS, (name, *row), strict=True)))
+                rows.append(with_floor(dict(zip(COLUMNS, (name, *row), strict=True))))
         except MissingError as missing:
             print(f"{name} is skipped: {missing}", file=sys.stderr)
     if options.json:
         print(json.dumps({"clew": str(SOURCE), "rows": rows}, indent=1))
     else:
-        report("core", rows, COLUMNS)
+        report("core", rows, (*COLUMNS, FLOOR))
+    if below := below_floors(rows):
+        raise SystemExit("below the floor: " + "; ".join(below))
 
 
 if __name__ == "__main__":

@@ -95,9 +95,6 @@ Scores: TypeAlias = Mapping[str, Score]
 """By harness."""
 
 
-# -- scoring -----------------------------------------------------------------------------------------------------------
-
-
 class Scorer(Protocol):
     def scores(self, jobs: Sequence[Job]) -> list[Scores]: ...
 
@@ -181,9 +178,6 @@ def mean_score(scores: Scores, harnesses: Collection[str]) -> float:
     return EXAM_SHARE * means[True] + (1 - EXAM_SHARE) * means[False] if len(means) > 1 else sum(means.values())
 
 
-# -- weights -----------------------------------------------------------------------------------------------------------
-
-
 def as_flat(weights: Weights) -> Flat:
     return {(table, name): weight for table, names in weights.items() for name, weight in names.items()}
 
@@ -265,9 +259,6 @@ def regression(counts: TermCounts, present: Flat) -> Flat:
 
     shift = math.log(mean_needed(as_tables(present)["term"]) / max(1e-9, mean_needed(weights)))
     return {("term", name): weight + (shift if name in SHAPES else 0.0) for name, weight in weights.items()}
-
-
-# -- the fit -----------------------------------------------------------------------------------------------------------
 
 
 class Fit:

@@ -52,9 +52,6 @@ def main() -> None:
         report("calls inside Hermes", [calls(100), calls(5_000)], CALL_COLUMNS)
 
 
-# -- folds -------------------------------------------------------------------------------------------------------------
-
-
 def folds(data: Path, scorer_path: Path, window: int) -> list[dict[str, Any]]:
     files = conversation_files(data)
     if not files:
@@ -139,9 +136,6 @@ def fold_row(file: str, engine: str, total: Counter[str]) -> dict[str, Any]:
         "pairs": total["pairs"],
         "cpu ms": round(total["cpu"] / 1e3 / sessions, 1),
     }
-
-
-# -- calls -------------------------------------------------------------------------------------------------------------
 
 
 def calls(length: int) -> dict[str, Any]:

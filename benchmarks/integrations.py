@@ -158,9 +158,6 @@ FORMATS = {
 }
 
 
-# -- in the Python of a framework --------------------------------------------------------------------------------------
-
-
 def measure(name: str) -> list[dict[str, Any]]:
     measured = FORMATS[name]()
     module = importlib.import_module(f"clew.integrations.{measured.module}")
@@ -235,9 +232,6 @@ def _equal_bytes(before: Sequence[str], after: Sequence[str]) -> int:
 
 def _text(number: int) -> str:
     return f"value_{number} = {number * 37}\n" + f"# part {number} of the project, line by line\n" * 30
-
-
-# -- all of them -------------------------------------------------------------------------------------------------------
 
 
 def main() -> None:

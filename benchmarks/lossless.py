@@ -131,9 +131,6 @@ async def _timed(work: Any) -> float:
     return (time.process_time() - started) * 1_000
 
 
-# -- recall ------------------------------------------------------------------------------------------------------------
-
-
 async def recall(sessions: Sequence[CutSession], scorer: Any, engine: str, tokens: int) -> Counter[str]:
     total: Counter[str] = Counter()
     for session in sessions:

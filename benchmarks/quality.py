@@ -10,7 +10,7 @@
 2. Recoverable: of what is not in that result, how much one search of the stored history brings back.
 3. Kept for certain: made-up conversations that grow, with rules, changed files, failing commands and a first task
    planted in them, compacted up to 20 times: by one engine that lives on, and by a new call each time that sees
-   nothing but its own last result. The goal is 100%.
+   nothing but its own last result. A score below floors.toml ends it with status 1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 import clew
 import recoverable
 from _sessions import SHARED, conversation_files, cut_sessions, load_scorer, name_of
-from _table import report
+from _table import FLOORS, report
 from clew.engines import ContextCompressor
 from clew.handoff import unwrap
 from clew.messages import Message, text_of
@@ -44,7 +44,6 @@ TARGET_CHARS = 40_000
 NEAR_CHARS = 38_500
 TRIES = 8
 PARTS = ("retention", "recoverable", "certain")
-GOALS = {"swe_bench_runs": 94.0, "pi_sessions": 77.0, "opencode_sessions": 78.0, "claude_code_sessions": 88.0}
 RETENTION_COLUMNS = (
     "file", "engine", "sessions", "chars", "most chars", "tokens", "atoms %", "facts %", "goal %", "pairs", "cpu ms",
 )  # fmt: skip
@@ -169,7 +168,7 @@ def _retention_row(path: Path, name: str, total: Counter[str]) -> dict[str, Any]
         "tokens": total["tokens"] // sessions,
         "atoms %": 100 * total["kept"] / total["atoms"],
         "facts %": 100 * total["shown"] / max(1, total["facts"]),
-        "goal %": GOALS.get(file) if name.startswith("clew") else None,
+        "goal %": FLOORS["goals"].get(file) if name.startswith("clew") else None,
         "pairs": total["pairs"],
         "cpu ms": total["cpu us"] / 1_000 / sessions,
     }
@@ -338,6 +337,15 @@ def certain(
     return rows, lost
 
 
+def below_floors(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The kinds of facts of which fewer are left than their floor says, each with where."""
+    return [
+        f"{kind}, {row['mode']}, {row['window']:,}, {row['compactions']} compactions: {row[f'{kind} %']:.1f} %"
+        for row, (kind, floor) in product(rows, FLOORS["certain"].items())
+        if row[f"{kind} %"] is not None and row[f"{kind} %"] < floor
+    ]
+
+
 def is_there(fact: Planted, view: Sequence[Message]) -> bool:
     """Whether the view still says it; the newest request must stand as what a person said."""
     if fact.kind == "newest request":
@@ -407,6 +415,8 @@ def _report_certain(options: argparse.Namespace) -> None:
     report("kept_for_certain", rows, CERTAIN_COLUMNS)
     if lost and options.losses:
         report("lost", lost, list(lost[0]))
+    if below := below_floors(rows):
+        raise SystemExit("below the floor: " + "; ".join(below))
 
 
 if __name__ == "__main__":

@@ -212,7 +212,7 @@ class ContextExhausted(ClewError):  # noqa: N818
     def __init__(self, session: str, provider: str, tried: Sequence[str], large: Sequence[str]) -> None:
         remedy = "Begin a new conversation, use a model with a larger window, or make smaller what is large"
         super().__init__(
-            f"session {session!r}: the request does not fit, says {provider}. "
+            f"session {session!r}: {provider} refused the request as too large. "
             f"Tried: {'; '.join(tried) or 'nothing, since nothing could be made smaller'}. "
             f"Large: {', '.join(large)}. {remedy}."
         )
@@ -317,7 +317,7 @@ class DatabaseDamaged(StoreError):  # noqa: N818
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(
-            f"{where}: the database is damaged ({problem})", remedy="`clew doctor` says how far, and what to do"
+            f"{where}: the database is damaged ({problem})", remedy="`clew doctor` shows the extent and the remedy"
         )
         self.problem = problem
         """The message of the database."""

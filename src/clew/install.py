@@ -34,7 +34,7 @@ def has_extra(name: str) -> bool:
 
 
 def install_command(extra: str) -> str:
-    """The command that adds an extra to this installation: out of the clone where Clew came from one."""
+    """The command that adds an extra to this installation: from the clone where Clew was installed from one."""
     folder = source_folder()
     if folder is None:
         return f"{_pip()} install '{DISTRIBUTION}[{extra}]'"
@@ -44,7 +44,7 @@ def install_command(extra: str) -> str:
 
 
 def source_folder() -> Path | None:
-    """The folder that Clew was installed from, or runs from; None where it came as a package from an index."""
+    """The folder that Clew was installed from, or runs from; None where it was installed from an index."""
     folder = _folder_in_metadata()
     if folder is None and _distribution() is None:
         folder = Path(__file__).resolve().parents[2]  # src/clew/install.py, on the path without being installed

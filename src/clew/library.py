@@ -125,8 +125,8 @@ def compress(
     most; with `context_length` its size is the one that Clew chooses for a window of that size, with room for
     a reply of `max_output` tokens (default: the limit in the request, if the input is one). Without a `summarizer`
     (a callable that takes a prompt and returns text, or a `SummaryModel`) the built-in one writes the handoff: no key,
-    no network. `engine` is the name of another engine, such as `lcm`, or a factory; other engines accept no
-    `target_tokens`. Raises `InvalidArgument` and `InvalidMessage` for input that cannot be read.
+    no network. `engine` is the name of another engine, such as `lcm` or a plugin in `CLEW_HOME`, or a factory; other
+    engines accept no `target_tokens`. Raises `InvalidArgument` and `InvalidMessage` for input that cannot be read.
     """
     work = acompress(
         messages,
@@ -319,21 +319,21 @@ def _conversation(messages: Any, system: Any, tools: Iterable[Any] | None) -> Pa
     return read_conversation(messages, system=system, tools=tools)
 
 
-def _written_list(came: Any, conversation: ParsedConversation, compaction: Compaction) -> list[Any]:
+def _written_list(original: Any, conversation: ParsedConversation, compaction: Compaction) -> list[Any]:
     if compaction.changed:
         return conversation.write_list(compaction.messages)
-    if isinstance(came, list):
-        return came
-    listed = came.get(conversation.list_field) if isinstance(came, Mapping) else None
+    if isinstance(original, list):
+        return original
+    listed = original.get(conversation.list_field) if isinstance(original, Mapping) else None
     return listed if isinstance(listed, list) else conversation.write_list()
 
 
-def _written_request(came: Any, conversation: ParsedConversation, compaction: Compaction) -> Any:
+def _written_request(original: Any, conversation: ParsedConversation, compaction: Compaction) -> Any:
     if not conversation.is_request:
         return None
     if compaction.changed:
         return conversation.write(compaction.messages)
-    return conversation.write() if came is conversation else came
+    return conversation.write() if original is conversation else original
 
 
 def _budgets_for_target(target: int, beside: int, settings: CompressionSettings) -> Budgets:

@@ -26,7 +26,6 @@ else:
 
 NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 CLOSE_ON_EXEC: int = getattr(os, "O_CLOEXEC", 0)
-NON_BLOCKING: int = getattr(os, "O_NONBLOCK", 0)
 BINARY: int = getattr(os, "O_BINARY", 0)
 """Windows translates line ends without it."""
 
@@ -36,12 +35,6 @@ def lock_file(descriptor: int, *, wait: bool) -> None:
     if not IS_POSIX:
         raise OSError(errno.ENOTSUP, "this system has no locks that Clew uses")
     fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-
-
-def unlock_file(descriptor: int) -> None:
-    """Give back a lock before the file is closed."""
-    if IS_POSIX:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def make_private(descriptor: int) -> None:

@@ -30,9 +30,6 @@ async def call(memory: Memory, **arguments: object) -> ToolResult:
     return await MemoryTool(memory).run(arguments, CallContext("s", "c1"))
 
 
-# -- entries -----------------------------------------------------------------------------------------------------------
-
-
 async def test_an_entry_is_a_list_item_in_a_private_file(memory: Memory) -> None:
     done = await memory.add("user", "Prefers\n tabs.", "s")
     assert done.is_done and "USER.md is" in done.message
@@ -123,9 +120,6 @@ async def test_what_is_not_seen_does_not_reach_the_file(memory: Memory) -> None:
     assert memory.entries("memory")[1] == "می\u200cخواهم 👩\u200d💻"
 
 
-# -- bounds and secrets ------------------------------------------------------------------------------------------------
-
-
 async def test_over_the_bound_nothing_is_lost_and_the_way_out_is_told(tmp_path: Path) -> None:
     memory = Memory(tmp_path, memory_chars=60)
     await memory.add("memory", "a" * 40)
@@ -165,9 +159,6 @@ async def test_a_secret_that_somebody_wrote_by_hand_is_not_shown_nor_noted(memor
     assert any("take it out" in notice for notice in shown.notices)
     await memory.remove("user", "token")
     assert SECRET not in (memory.folder / JOURNAL).read_text()
-
-
-# -- conversations -----------------------------------------------------------------------------------------------------
 
 
 async def test_a_commit_tells_whether_the_prompt_shows_something_else_by_now(memory: Memory) -> None:
@@ -231,9 +222,6 @@ async def test_the_journal_stays_small_and_survives_half_a_line(memory: Memory) 
     await memory.add("memory", "newest")
     assert (memory.folder / JOURNAL).stat().st_size < JOURNAL_BYTES * 0.6
     assert [it.entry for it in memory.changes(2)] == ["x" * 900, "newest"]
-
-
-# -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
 async def test_a_file_that_is_not_utf_8_is_shown_as_far_as_it_goes_and_never_overwritten(memory: Memory) -> None:
@@ -334,9 +322,6 @@ def test_a_writer_killed_at_any_step_leaves_the_old_file_or_the_new_one(tmp_path
         assert asyncio.run(memory.add("memory", "later")).is_done
         assert [it.entry for it in memory.changes()][-1] == "later"
         assert not list(memory.folder.glob("*.part")) and not list(memory.folder.glob(".*.part"))
-
-
-# -- the tool ----------------------------------------------------------------------------------------------------------
 
 
 async def test_the_tool_adds_replaces_removes_and_lists(memory: Memory) -> None:

@@ -50,9 +50,6 @@ def told(capsys: pytest.CaptureFixture[str], home: Path, *words: str, **environ:
     return json.loads(out)
 
 
-# -- what comes out ----------------------------------------------------------------------------------------------------
-
-
 def test_output_to_stdout_is_the_short_conversation_in_the_shape_it_came_in(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -229,9 +226,6 @@ def test_a_focus_topic_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert report["tokens_after"] <= 3_000
 
 
-# -- nothing, broken, again --------------------------------------------------------------------------------------------
-
-
 def test_what_is_short_already_leaves_as_it_came(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     request = {"model": "gpt-5", "messages": long_history(3), "extra": None}
     file = saved(tmp_path, request)
@@ -292,9 +286,6 @@ def test_foreign_escape_codes_do_not_reach_the_terminal(tmp_path: Path, capsys: 
     out = run(capsys, tmp_path, file, "--to", "3000", "--preview")[1]
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", out)
     assert run(capsys, tmp_path, file, "--to", "3000")[0] == 0
-
-
-# -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

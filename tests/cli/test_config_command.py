@@ -105,7 +105,7 @@ def test_set_says_when_the_environment_overrules_the_file(tmp_path: Path, capsys
 def test_set_under_an_old_name_sets_the_new_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, tmp_path, "set", "model.cache_ttl", "1h")
     assert code == 0
-    assert "model.cache_ttl has moved to prompt_caching.cache_ttl" in err
+    assert "model.cache_ttl is now called prompt_caching.cache_ttl" in err
     assert (tmp_path / "config.yaml").read_text() == "prompt_caching:\n  cache_ttl: 1h\n"
 
 
@@ -143,7 +143,7 @@ def test_check_lists_all_problems_at_once(tmp_path: Path, capsys: pytest.Capture
     code, out, err = run(capsys, tmp_path, "check")
     assert code == 1
     assert ["line 2: compression.threshold" in out, "line 4: model.nam" in out, out.count("\n")] == [True, True, 2]
-    assert "model.cache_ttl has moved" in err
+    assert "model.cache_ttl is now called" in err
     found = json.loads(run(capsys, tmp_path, "check", "--json")[1])
     assert found["ok"] is False
     assert [problem["key"] for problem in found["problems"]] == ["compression.threshold", "model.nam"]

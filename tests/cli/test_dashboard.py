@@ -78,7 +78,7 @@ async def test_a_person_reads_where_it_is_and_gets_a_new_link_when_one_was_used(
 async def test_looking_makes_no_database(tmp_path: Path) -> None:
     async with command(tmp_path) as running:
         out, _ = await running.communicate()
-    assert running.returncode == 0 and b"Nothing is kept yet" in out
+    assert running.returncode == 0 and b"Nothing is stored yet" in out
     assert not (tmp_path / "state.db").exists()
 
 

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clew.install import has_extra
+from clew.store import CompactionEntry, NewNode, NewSession, NodePublication, Rows, WrittenMessage
 from clew.store.migrate import latest_version
+from clew.testing import user
 
 if TYPE_CHECKING:
+    from clew.store import Store
     from tests.cli.conftest import Kept
 
 
@@ -145,7 +148,7 @@ def test_a_damaged_page_is_one_error_that_names_the_remedy_at_every_door(
     code, out, err = kept.run(*(word.format(file=tmp_path / "new.json") for word in words))
     assert (code, out) == (1, "")
     assert err.startswith(f"clew: {kept.database}: the database is damaged (") and err.count("\n") == 1
-    assert "`clew doctor` says how far, and what to do" in err
+    assert "`clew doctor` shows the extent and the remedy" in err
     code, out, err = kept.run("doctor")
     assert (code, err) == (1, "")
     assert "rows      not certain" in out
@@ -217,6 +220,26 @@ def test_a_row_that_cannot_be_read_is_set_aside_and_every_command_goes_on(kept: 
     shown = kept.json("sessions", "show", "clock-2", "--all")["messages"]
     assert [line["number"] for line in shown] == [0, 1, 2, 3, 4, 5]
     assert kept.run("export", "clock-2")[2] == ""
+
+
+def test_a_map_that_leaves_messages_out_is_undone_and_its_messages_are_in_view_again(kept: Kept) -> None:
+    async def fold(store: Store) -> str:
+        await store.start_session(NewSession(id="mapped"))
+        await store.append("mapped", [user(f"walrus {n}") for n in range(10)])
+        leaves = [NewNode(f"n{at}", 0, at, at + 4, "walruses", 5, 50, "m", "t/1", True) for at in (0, 4)]
+        view = CompactionEntry((WrittenMessage(user("the map")), Rows(8, 10)), user("the map"), None, 10)
+        publication = NodePublication(tuple(leaves), tuple(leaf.name for leaf in leaves))
+        return (await store.commit_compaction("mapped", view, nodes=publication)).id
+
+    session = kept.ask(fold)
+    assert wrong(kept)[:2] == (0, {})
+    damage(kept, "DELETE FROM entry_nodes WHERE node = (SELECT id FROM nodes WHERE name = 'n4')")
+    code, problems, _ = wrong(kept)
+    assert (code, set(problems)) == (1, {"maps"})
+    code, problems, answer = wrong(kept, "--repair")
+    assert (code, problems) == (0, {})
+    assert answer["backup"] and any("4 to 8" in each for each in answer["mended"])
+    assert len(kept.ask(lambda store: store.view(session)).messages) == 10
 
 
 def test_a_turn_goes_on_after_a_row_was_set_aside(kept: Kept) -> None:

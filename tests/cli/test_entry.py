@@ -113,10 +113,26 @@ def test_a_full_disk_behind_the_output_is_one_line_without_a_traceback(tmp_path:
     assert done.returncode == 1
 
 
-def test_help_imports_nothing_that_only_commands_need(tmp_path: Path) -> None:
+def test_help_imports_nothing_that_only_commands_need() -> None:
     code = (
         "import sys; from clew.cli import main; main(['--help'], {}); "
         "print(sorted({'yaml', 'splintr', 'clew.config', 'clew.importers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+ROOMS_OF_WORK = (
+    *("clew.store", "clew.turn", "clew.agent", "clew.gateway", "clew.dashboard", "clew.importers"),
+    *("splintr", "tokenizers", "sqlite3", "httpx", "starlette", "rich", "prompt_toolkit", "jinja2"),
+)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_imports_nothing_that_only_its_work_needs(name: str) -> None:
+    code = (
+        f"import sys; from clew.cli import main; main([{name!r}, '--help'], {{}}); "
+        f"print(sorted(set({ROOMS_OF_WORK!r}) & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

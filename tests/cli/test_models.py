@@ -81,7 +81,7 @@ def test_a_configured_model_that_cannot_be_says_why(tmp_path: Path, capsys: pyte
     code, out, _ = run(capsys, tmp_path, "list", CLEW_MODEL_PROVIDER="local")
     assert code == 0
     assert "there is no local model yet; `clew models get smollm2`" in out
-    assert "nobody is known to serve" in run(capsys, tmp_path, "list", CLEW_MODEL_NAME="hm")[1]
+    assert "no provider of" in run(capsys, tmp_path, "list", CLEW_MODEL_NAME="hm")[1]
 
 
 async def test_a_provider_is_asked_for_its_models_with_windows_and_prices(
@@ -104,7 +104,7 @@ def test_a_provider_that_cannot_be_asked_fails_clearly_after_the_rest(
 ) -> None:
     code, out, err = run(capsys, tmp_path, "list", "--provider", "anthropic")
     assert code == 1 and "On this machine" in out
-    assert "anthropic could not be asked what it serves: no key for anthropic; set the environment variable" in err
+    assert "anthropic could not list its models: no key for anthropic; set the environment variable" in err
     code, out, err = run(
         capsys, tmp_path, "list", "--remote", "--json", CLEW_MODEL_BASE_URL="http://127.0.0.1:1/v1", CLEW_MODEL_NAME="x"
     )
@@ -176,7 +176,7 @@ def test_a_name_that_nobody_serves_is_refused_and_nothing_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = run(capsys, tmp_path, "use", "hm-hm")
-    assert code == 2 and "say who does with --provider NAME" in err
+    assert code == 2 and "say its provider with --provider NAME" in err
     assert run(capsys, tmp_path, "use", "x", "--provider", "nobody")[0] == 2
     assert run(capsys, tmp_path, "use", "local")[0] == 2
     assert not (tmp_path / "config.yaml").exists()

@@ -186,7 +186,7 @@ def test_an_old_place_still_works_and_says_where_the_new_one_is(tmp_path: Path, 
     loaded = load_config(home_with(tmp_path, old))
     assert loaded.value_of(new) in ("small", "http://small", "1h")
     (notice,) = loaded.notices
-    assert f"line 2: {old.split()[0][:-1]}.{old.split()[1][:-1]} has moved to {new}" in notice
+    assert f"line 2: {old.split()[0][:-1]}.{old.split()[1][:-1]} is now called {new}" in notice
     assert (tmp_path / "config.yaml").read_text() == old, "reading never writes"
 
 

@@ -84,8 +84,6 @@ class ChromiumTab:
                 self.other_hosts.append(value["request"]["url"])
             self.paths.append(address.path + (f"?{address.query}" if address.query else ""))
 
-    # -- where and how -------------------------------------------------------------------------------------------------
-
     async def go(self, address: str) -> None:
         await self.send("Page.navigate", url=address)
 
@@ -103,8 +101,6 @@ class ChromiumTab:
         """Take the network away from the tab, or give it back."""
         speed = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
         await self.send("Network.emulateNetworkConditions", offline=is_offline, **speed)
-
-    # -- reading -------------------------------------------------------------------------------------------------------
 
     async def evaluate(self, expression: str) -> Any:
         done = await self.send("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
@@ -136,8 +132,6 @@ class ChromiumTab:
         """What has the focus, in the words that stand on it."""
         on = "document.activeElement"
         return str(await self.evaluate(f"{on}.getAttribute('aria-label') || {on}.innerText || {on}.id"))
-
-    # -- doing ---------------------------------------------------------------------------------------------------------
 
     async def click(self, selector: str, text: str = "") -> None:
         """Press the middle of an element with the mouse; with `text`, the first one that has it."""

@@ -39,9 +39,6 @@ async def compacted_chat(flow: DashboardFlow, rounds: int = 14) -> Session:
     return chat
 
 
-# -- sessions ----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_store_without_sessions_says_how_to_get_one(open_tab: OpenTab) -> None:
     async with open_tab() as tab:
         await tab.wait_for_text("No sessions yet")
@@ -115,9 +112,6 @@ async def test_search_finds_words_while_they_are_typed_and_leads_to_the_message(
         assert not await tab.evaluate("document.querySelector('.panel pre b')")
         await show(tab, "#/?search=nothinglikeit")
         await tab.wait_for_text("Nothing with “nothinglikeit”")
-
-
-# -- one session -------------------------------------------------------------------------------------------------------
 
 
 async def test_a_session_shows_its_window_requests_compaction_chain_and_messages(
@@ -215,9 +209,6 @@ async def test_a_server_that_is_gone_and_back_is_noticed(browser: Chromium, flow
         await tab.wait_for_text("No calls in these 30 days")
 
 
-# -- insights ----------------------------------------------------------------------------------------------------------
-
-
 async def test_insights_add_up_by_day_model_and_client_and_say_what_fills_windows(
     flow: DashboardFlow, open_tab: OpenTab
 ) -> None:
@@ -231,9 +222,6 @@ async def test_insights_add_up_by_day_model_and_client_and_say_what_fills_window
         await tab.wait_for("document.querySelector('.plot').getAttribute('aria-label') === 'Cost of each day'")
         await tab.click("button", "7 days")
         await tab.wait_for("location.hash === '#/insights?days=7'")
-
-
-# -- for everybody -----------------------------------------------------------------------------------------------------
 
 
 async def places_of(flow: DashboardFlow) -> list[str]:

@@ -46,9 +46,6 @@ def focus_is_on(words: str) -> str:
     return f"document.activeElement.innerText.trim().startsWith({words!r})"
 
 
-# -- each action -------------------------------------------------------------------------------------------------------
-
-
 async def test_a_preview_with_a_focus_topic_is_applied_exactly_as_it_was_shown(
     flow: DashboardFlow, open_tab: OpenTab
 ) -> None:
@@ -180,9 +177,6 @@ async def test_what_cannot_be_done_says_why(flow: DashboardFlow, open_tab: OpenT
         await tab.click(".actions button", "Delete…")
         await tab.wait_for("document.querySelector('.said')?.innerText.includes('branch')")
         assert not await tab.evaluate("document.querySelector('dialog')")
-
-
-# -- by keyboard alone -------------------------------------------------------------------------------------------------
 
 
 async def test_a_compaction_is_made_and_undone_with_no_mouse(flow: DashboardFlow, open_tab: OpenTab) -> None:

@@ -32,9 +32,6 @@ def token_of(link: str) -> str:
     return link.partition("#launch=")[2]
 
 
-# -- the link ----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_link_signs_in_once_and_the_next_one_is_told_in_the_terminal(flow: DashboardFlow) -> None:
     link = flow.launch_url
     async with visiting(flow) as visitor:
@@ -76,9 +73,6 @@ async def test_any_other_secret_is_refused(flow: DashboardFlow, stranger: aiohtt
     async with stranger.post(url, data=json.dumps(body), headers=sent) as response:
         assert response.status in (400, 401)
         assert "Set-Cookie" not in response.headers
-
-
-# -- the cookie --------------------------------------------------------------------------------------------------------
 
 
 async def test_the_cookie_is_for_this_page_alone_and_out_of_reach_of_scripts(
@@ -150,9 +144,6 @@ async def test_after_signing_out_the_browser_has_no_cookie(flow: DashboardFlow) 
         assert copied and response.status == 401
 
 
-# -- the token ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
@@ -189,9 +180,6 @@ async def test_only_the_calls_that_the_page_makes_are_served_below_it(flow: Dash
         ):
             status, _ = await visitor.call(method, f"clew/{path}", body)
             assert status in (404, 405), path
-
-
-# -- names, pages of other sites, headers ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

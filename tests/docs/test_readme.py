@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from clew.cli import main
+from clew.facts import Record
 from tests.support.cases import every_case
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,9 +98,14 @@ def test_the_guide_shows_the_figures_that_are_printed(capsys: pytest.CaptureFixt
 
 def test_the_walk_has_the_figures_that_are_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = folded(capsys, tmp_path, "--to", "10k")
-    figures = re.findall(r"\d{1,3},\d{3}|`m\d+`", WALK.partition("\n## A turn,")[0])
-    assert len(figures) >= 9
+    page = WALK.partition("\n## A turn,")[0]
+    figures = re.findall(r"\d{1,3},\d{3}|`m\d+`", page)
+    assert len(figures) >= 8
     assert [figure for figure in figures if not is_near(figures_in(figure)[0], figures_in(out))] == []
+    request = json.loads((ROOT / "examples" / "session.json").read_text(encoding="utf-8"))
+    record = Record.of(request["messages"])
+    counts = {"tools": request["tools"], "actions": list(record.actions()), "requests": record.exchanges}
+    assert [name for name, each in counts.items() if f"{len(each)} {name}" not in " ".join(page.split())] == []
 
 
 def test_there_are_two_lines_to_paste_and_they_name_what_is_there() -> None:

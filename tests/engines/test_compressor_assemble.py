@@ -123,9 +123,6 @@ def test_where_the_wire_has_blocks_the_note_is_one_of_its_own() -> None:
         assert with_note({**blocks, "content": noted}, as_block=as_block)["content"] is noted
 
 
-# -- items -------------------------------------------------------------------------------------------------------------
-
-
 def test_the_items_of_a_repair_name_what_was_put_in_and_what_was_left_out() -> None:
     mended: Message = {"role": "user", "content": None}
     messages = [user("a"), tool("never", "x"), CALLING, mended]

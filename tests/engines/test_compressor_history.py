@@ -34,9 +34,6 @@ def test_numbers_go_on_behind_a_summary_that_was_merged() -> None:
     assert [history.repaired_position(position) for position in range(4)] == [0, 1, 2, 3]
 
 
-# -- the record --------------------------------------------------------------------------------------------------------
-
-
 def test_a_record_takes_in_what_is_new() -> None:
     record = HistoryRecord.of(HISTORY)
     new = [user("And the nets?")]

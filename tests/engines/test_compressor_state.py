@@ -46,8 +46,6 @@ class Writer:
         return Summary("## Goal\n- Ships.", written_by="a fake", template="fake 1")
 
 
-# -- strikes -----------------------------------------------------------------------------------------------------------
-
 BESIDE = 700
 """What tools would take."""
 HUGE_PROMPT = system("These are the rules of the harbour, all of them, one after the other. " * 900)
@@ -119,9 +117,6 @@ def test_another_session_knows_nothing_of_the_strikes_of_the_last() -> None:
     engine.on_session_start(SessionStart("z"))
     assert engine.should_compress(count_tokens(view))
     assert engine.get_status().compactions == 0
-
-
-# -- rests of the summary model ----------------------------------------------------------------------------------------
 
 
 RESTING = Cooldowns().start("small-model", 60.0, "was overloaded", now=1_000.0)

@@ -135,9 +135,6 @@ def quoted_twice(text: str) -> list[str]:
     ]
 
 
-# -- what the map says -------------------------------------------------------------------------------------------------
-
-
 async def test_the_newest_part_is_shown_in_more_detail_than_the_oldest() -> None:
     done = await engine_for(8_000).compress(CONVERSATIONS["many requests"], force=True)
     parts = nodes_in_map(map_in(done))

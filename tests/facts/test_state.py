@@ -42,8 +42,6 @@ def values(entity: Entity) -> list[str]:
     return [fact.value for fact in entity.facts]
 
 
-# -- the fold ----------------------------------------------------------------------------------------------------------
-
 FACTS = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["1", "2", "done"])), max_size=12)
 
 
@@ -65,9 +63,6 @@ def test_facts_are_only_appended(stop: int) -> None:
     record.extend(messages[stop:])
     assert record.facts[: len(first)] == first
     assert record.facts == StateRecord.of(messages).facts
-
-
-# -- settings ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_setting_has_its_value_since_when_and_what_it_was_before() -> None:
@@ -128,9 +123,6 @@ def test_no_secret_becomes_a_value() -> None:
     assert key not in json.dumps(StateRecord.of(said).facts)
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
 def test_what_failed_changed_nothing() -> None:
     said = [
         *edited("a.toml", "limit = 1", "limit = 2", result="Error: old_string was not found"),
@@ -179,9 +171,6 @@ def test_files_of_a_deleted_folder_are_deleted() -> None:
         "out/y.txt": True,
         "other.txt": False,
     }
-
-
-# -- runs --------------------------------------------------------------------------------------------------------------
 
 
 def test_tests_go_by_their_command_and_a_green_whole_makes_its_parts_green() -> None:
@@ -237,9 +226,6 @@ def test_a_service_that_is_started_by_name_is_stopped_by_name() -> None:
         "cache": "stopped",
         "mailer": "running",
     }
-
-
-# -- people and agents -------------------------------------------------------------------------------------------------
 
 
 def test_a_rule_that_is_taken_back_is_replaced() -> None:

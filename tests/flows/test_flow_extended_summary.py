@@ -213,9 +213,6 @@ def assert_extends_blocks(earlier: dict[str, Any], later: dict[str, Any]) -> lis
     return new[-1]["content"][len(old[-1]["content"]) :]  # type: ignore[no-any-return]
 
 
-# -- the other way -----------------------------------------------------------------------------------------------------
-
-
 class Clock:
     def __init__(self) -> None:
         self.seconds = 1_000.0
@@ -367,9 +364,6 @@ async def test_before_a_turn_has_brought_the_tools_there_is_no_conversation_to_e
         provider.then(says(HANDOFF, prompt_tokens=8_000))
         await flow.compact()
         assert ways(flow) == [("scripted-model", False)]
-
-
-# -- what is asked, and what becomes of the answer ---------------------------------------------------------------------
 
 
 async def test_the_instruction_lists_what_people_asked_and_the_next_one_knows_the_handoff(tmp_path: Path) -> None:

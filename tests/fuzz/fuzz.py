@@ -155,9 +155,6 @@ _REPEATED_CHARS = 100_000
 ANSWER = UpstreamAnswer("some text", (call("t", {"a": 1}, "c1"), call("u", {}, "c2")), "thought", piece_chars=6)
 
 
-# -- mutating ----------------------------------------------------------------------------------------------------------
-
-
 def paths_in(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield at
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -224,9 +221,6 @@ def mutated_bytes(chance: random.Random, raw: bytes) -> bytes:
 
 def dumped(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=True).encode()
-
-
-# -- targets: each draws an input, and gives it with what is to be done with it ----------------------------------------
 
 
 def importers(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
@@ -501,9 +495,6 @@ def _lines(path: Path) -> list[str]:
     if path not in _read:
         _read[path] = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     return _read[path]
-
-
-# -- running -----------------------------------------------------------------------------------------------------------
 
 
 def run_case(draw: Draw, name: str) -> tuple[str, bytes] | None:

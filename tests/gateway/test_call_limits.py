@@ -128,9 +128,6 @@ async def test_the_table_of_callers_has_a_bound() -> None:
         await refusal(meter, "slow")  # whoever has something under way is not forgotten
 
 
-# -- in several processes ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("per_minute", [1, 6, 130, 1_000])
 async def test_processes_count_the_requests_of_a_minute_together(tmp_path: Path, per_minute: int) -> None:
     clock = SetClock(1_000_000.0)
@@ -162,9 +159,6 @@ async def test_callers_are_served_while_the_store_is_away(tmp_path: Path) -> Non
     for _ in range(5):
         await send(meter)  # the store is closed
     assert meter.under_way == 0
-
-
-# -- on the wire -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", PATHS)

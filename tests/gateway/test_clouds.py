@@ -53,9 +53,6 @@ async def talk(flow: GatewayFlow, ask: Any, turns: int = 14) -> int:
     return sum(record.is_folded for record in flow.exchanges)
 
 
-# -- Azure -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("suffix", ["", "/openai", "/openai/v1"])
 async def test_azure_chat_goes_on_with_its_deployment_and_version_and_is_folded(
@@ -98,9 +95,6 @@ async def test_azure_responses_and_a_key_of_clew(tmp_path: Path) -> None:
         assert upstream.calls[-1].path == "/openai/responses" and upstream.calls[-1].query == "api-version=2025-04-01"
         assert upstream.calls[-1].headers["api-key"] == PROVIDER_KEY
         assert key not in json.dumps(dict(upstream.calls[-1].headers))
-
-
-# -- Vertex ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -154,9 +148,6 @@ async def test_gemini_on_vertex_is_folded(tmp_path: Path, stream: bool) -> None:
         assert await talk(flow, ask) > 0
         method = "streamGenerateContent" if stream else "generateContent"
         assert upstream.calls[-1].path == f"/v1beta1/publishers/google/models/{model}:{method}"
-
-
-# -- Bedrock -----------------------------------------------------------------------------------------------------------
 
 
 def is_signed_for(upstream: Upstream, call: Any, path: str) -> bool:
@@ -286,9 +277,6 @@ def test_frames_come_in_any_pieces_and_a_damaged_one_loses_no_byte(size: int) ->
         list(reader.frames(damaged))
     assert damaged.endswith(reader.take_rest())
     assert EventFrame({":event-type": "other"}, b"x").event is None
-
-
-# -- ChatGPT, and several upstreams ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("client_path", ["/v1", "/backend-api/codex"])

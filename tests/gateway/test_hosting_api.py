@@ -25,9 +25,6 @@ async def begun(bot: HostedBot, *questions: str) -> str:
     return id
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
-
-
 REFUSED: list[tuple[str, str, Any, int, str]] = [
     ("POST", "conversations", {"modell": "x"}, 400, "'modell'"),
     ("POST", "conversations", {"model": 7}, 400, "'model'"),
@@ -109,9 +106,6 @@ async def test_a_request_that_cannot_fit_says_what_is_large(tmp_path: Path) -> N
         assert len(upstream.calls) <= 3
 
 
-# -- the description ---------------------------------------------------------------------------------------------------
-
-
 async def test_the_description_is_of_the_routes_there_are(tmp_path: Path) -> None:
     async with gateway_with(Upstream(), tmp_path) as flow:
         resources = [it for it in flow.server.application().router.resources() if it.canonical.startswith("/clew")]
@@ -130,9 +124,6 @@ def test_every_operation_has_a_method_and_every_name_in_the_description_is_there
     used = {part.split('"')[0] for part in json.dumps(told).split("#/components/schemas/")[1:]}
     assert used <= names
     assert {operation.answer.__name__ for operation in OPERATIONS if operation.answer} <= names
-
-
-# -- what was said -----------------------------------------------------------------------------------------------------
 
 
 async def test_a_conversation_is_exported_in_every_shape(tmp_path: Path) -> None:
@@ -192,9 +183,6 @@ async def test_a_pin_is_kept_and_taken_away(tmp_path: Path) -> None:
         await bot.ask(id, "when?")
         assert "never on a Sunday" in json.dumps(bot.flow.upstream.calls[0].body)
         assert (await bot.done("DELETE", f"conversations/{id}/pins/1"))["pins"] == []
-
-
-# -- models and wires --------------------------------------------------------------------------------------------------
 
 
 async def test_another_model_answers_from_the_next_message_on(tmp_path: Path) -> None:

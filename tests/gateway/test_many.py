@@ -106,9 +106,6 @@ async def test_a_count_is_of_what_another_gateway_folded(tmp_path: Path, store_u
         assert len([it for it in await flows[0].store.list_sessions() if it.kind != "continuation"]) == 1
 
 
-# -- a server that goes away -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 async def test_a_store_that_goes_away_and_comes_back_under_load(tmp_path: Path) -> None:
     """Requests pass while the server is away, with what was folded still folded; afterwards everything is kept."""
@@ -168,9 +165,6 @@ async def wait_until(is_so: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(60):
         while not await is_so():  # noqa: ASYNC110 (a server tells nobody that it is back)
             await asyncio.sleep(0.05)
-
-
-# -- processes ---------------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager

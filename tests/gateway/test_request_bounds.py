@@ -51,9 +51,6 @@ def is_error_of(path: str, body: object) -> bool:
     return body.keys() == found.wire.error(status, "").keys() and bool(body["error"]["message"])
 
 
-# -- sizes -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_body_that_says_that_it_is_too_large_is_refused_before_it_comes(tmp_path: Path, path: str) -> None:
     async with gateway_with(answering(), tmp_path, listen=SMALL) as flow:
@@ -101,9 +98,6 @@ async def test_a_websocket_upgrade_gets_426_so_that_the_client_posts_at_once(tmp
         assert reply.status == 426 and is_error_of(path, reply.json)
         assert (await ask_raw(flow, "/v1/nothing", KEY, *upgrade, method="GET")).status == 404
         assert not flow.upstream.received
-
-
-# -- packed bodies -----------------------------------------------------------------------------------------------------
 
 
 def packed(encoding: str, body: bytes) -> bytes:
@@ -169,8 +163,6 @@ async def test_a_body_that_is_not_packed_as_it_says_is_refused(tmp_path: Path, b
         assert not flow.upstream.received
 
 
-# -- depth -------------------------------------------------------------------------------------------------------------
-
 DEEP = b"[" * 100_000 + b"]" * 100_000
 DEEP_OBJECT = b'{"a":' * 50_000 + b"1" + b"}" * 50_000
 
@@ -197,8 +189,6 @@ async def test_what_is_nested_less_deep_passes_as_it_came(tmp_path: Path, path: 
         assert (await ask_raw(flow, path, KEY, body=body)).status == 200
         assert flow.upstream.received[0].raw == body
 
-
-# -- slowness ----------------------------------------------------------------------------------------------------------
 
 HASTY = GatewayOptions(bounds=RequestBounds(head_seconds=0.5, silent_seconds=0.3, body_seconds=0.6, linger_seconds=0.5))
 
@@ -262,8 +252,6 @@ async def test_a_slow_answer_of_the_upstream_is_not_cut_off(tmp_path: Path) -> N
         reply = await ask_raw(flow, "/v1/messages", KEY, body=body)
         assert reply.status == 200 and b"message_stop" in reply.body
 
-
-# -- framing -----------------------------------------------------------------------------------------------------------
 
 HIDDEN = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-hidden: 1\r\nContent-Length: 2\r\n\r\n{}"
 

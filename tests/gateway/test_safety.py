@@ -47,9 +47,6 @@ def served_routes(flow: GatewayFlow) -> Iterable[tuple[str, str]]:
     yield "GET", f"/v1/models/{GATEWAY_MODEL}"
 
 
-# -- names -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "host", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST:{port}", "[::1]:{port}", "127.9.9.9:{port}"]
 )
@@ -148,9 +145,6 @@ async def test_no_answer_invites_other_origins(tmp_path: Path) -> None:
         ]
         for reply in replies:
             assert not [name for name in reply.headers if name.startswith("access-control-")]
-
-
-# -- callers -----------------------------------------------------------------------------------------------------------
 
 
 async def test_every_route_needs_a_key_once_there_is_one(tmp_path: Path) -> None:
@@ -267,9 +261,6 @@ async def test_geminis_key_in_the_query_names_a_caller(tmp_path: Path) -> None:
             assert received.query == "alt=json" and received.headers["x-goog-api-key"] == PROVIDER_KEY
 
 
-# -- the upstream is configured ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "target",
     [
@@ -378,9 +369,6 @@ async def test_a_redirect_of_the_upstream_is_not_followed(tmp_path: Path, status
             reply = await ask_raw(flow, "/v1/messages", with_key(PROVIDER_KEY))
             assert reply.status == status and reply.headers["location"] == f"{elsewhere.base_url}/messages"
             assert not elsewhere.received and len(flow.upstream.received) == 1
-
-
-# -- secrets -----------------------------------------------------------------------------------------------------------
 
 
 async def test_no_log_and_no_error_holds_a_credential_or_a_text(

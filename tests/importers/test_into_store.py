@@ -64,9 +64,6 @@ async def calls(store: Store) -> int:
     return sum(total.calls for total in await store.usage())
 
 
-# -- once, and only what is new ----------------------------------------------------------------------------------------
-
-
 async def test_importing_twice_adds_nothing(store: Store) -> None:
     first = await take_one(store, conversation(3))
     again = await take_one(store, conversation(3))
@@ -187,9 +184,6 @@ async def test_plain_files_are_known_by_how_they_begin(store: Store) -> None:
     assert (as_list.session, as_list.known, as_list.added) == (first.session, 1, 1)
     other = await take_one(store, [lines[0], {"role": "user", "content": "Reef!"}])
     assert other.is_new
-
-
-# -- what is kept ------------------------------------------------------------------------------------------------------
 
 
 async def test_times_models_and_usage_are_those_of_the_file(store: Store) -> None:

@@ -149,7 +149,7 @@ def test_a_last_line_cut_by_a_crash_is_noticed_and_left_out() -> None:
 def test_a_cut_gzip_file_gives_what_it_holds_and_says_so() -> None:
     found = read_transcript(gzip.compress(as_jsonl(HISTORY * 500))[:-200])
     assert len(found.messages) > 1
-    assert "the gzip file is cut off; what it holds up to there was read" in found.notices
+    assert "the gzip file is cut off; its content up to there was read" in found.notices
 
 
 def test_a_broken_line_in_the_middle_is_named_by_number() -> None:

@@ -157,7 +157,7 @@ async def test_a_background_import_that_cannot_write_says_so_and_ends(tmp_path: 
     importing = BackgroundImport({"HOME": str(tmp_path)}, options, [tmp_path / ".codex"])
     importing.start()
     importing.stop()
-    [problem] = importing.told()["problems"]
+    [problem] = importing.status()["problems"]
     assert problem.startswith("the import has ended: ")
 
 
@@ -165,7 +165,7 @@ async def test_a_background_import_stops_at_once_and_its_work_is_kept(tmp_path: 
     write_codex_session(tmp_path, "th-1", "Why is hall 3 late?")
     options = McpAppOptions(str(tmp_path / "state.db"), "there")
     importing = BackgroundImport({"HOME": str(tmp_path)}, options, [tmp_path / ".codex"])
-    assert importing.told() == {}
+    assert importing.status() == {}
     importing.start()
     importing.stop()
     importing.stop()

@@ -108,9 +108,6 @@ def contents(rounds: int = 30, first: int = 0) -> list[dict[str, Any]]:
 WIRES: dict[str, Any] = {"openai_chat": chat, "anthropic": blocks, "responses": items, "gemini": contents}
 
 
-# -- the same dialect --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dialect", WIRES)
 def test_a_list_goes_out_as_a_list_of_the_same_dialect(dialect: str) -> None:
     wire = WIRES[dialect]()
@@ -147,9 +144,6 @@ def test_it_can_be_compressed_again_and_again_on_its_own_output(dialect: str) ->
         assert not clew.compress(done.messages, context_length=WINDOW).changed
         new = [item for item in WIRES[dialect](10, 100 * (number + 1)) if item.get("role") != "system"]
         wire = [*json.loads(json.dumps(done.messages)), *new]
-
-
-# -- what stands around the messages -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", WIRES)
@@ -235,9 +229,6 @@ def test_a_conversation_that_was_read_before_is_taken_too() -> None:
     assert done.messages == clew.compress(blocks(), context_length=WINDOW).messages
 
 
-# -- how short ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("target", [1_500, 4_000, 10_000])
 @pytest.mark.parametrize("dialect", WIRES)
 def test_a_target_is_kept_with_all_that_stands_beside_the_messages(dialect: str, target: int) -> None:
@@ -312,8 +303,6 @@ def test_a_request_that_asks_for_a_long_reply_leaves_room_for_it(field: str) -> 
         == clew.compress(messages, context_length=64_000).messages
     )
 
-
-# -- the summariser ----------------------------------------------------------------------------------------------------
 
 TEXT = handoff_text(goal="Watch the ships.", completed_actions=["Read the logs."], critical_context="Salt.")
 
@@ -400,9 +389,6 @@ def test_fates_are_told_for_each_message_of_the_conversation() -> None:
     for dialect, make in WIRES.items():
         done = clew.compress(make(), context_length=WINDOW)
         assert len(done.fates) == len(done.conversation.messages), dialect
-
-
-# -- async, previews, and how a result looks ---------------------------------------------------------------------------
 
 
 async def test_async_code_gets_the_same_without_a_thread() -> None:

@@ -122,9 +122,6 @@ def as_dicts(value: Any) -> Any:
     return {name: as_dicts(inner) for name, inner in value.items()} if isinstance(value, dict) else value
 
 
-# -- conversations that the real clients made --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dialect", WIRES)
 async def test_objects_count_and_fold_as_their_dicts_do(dialect: str) -> None:
     history = await made_history(dialect)
@@ -211,9 +208,6 @@ async def test_a_reply_with_its_usage_is_read_whole_or_by_its_usage() -> None:
     engine = ContextCompressor(WINDOW)
     engine.update_from_response(replies[0].usage)
     assert engine.get_status().last_prompt_tokens == 100
-
-
-# -- objects one by one ------------------------------------------------------------------------------------------------
 
 
 def test_a_whole_reply_of_anthropic_in_the_list_is_its_message() -> None:

@@ -187,9 +187,6 @@ def test_markers_and_figures_of_the_wrong_kind_are_refused() -> None:
         clew.apply_cache_control({"messages": [USER]})
 
 
-# -- what is taken, though it is no list of dicts ----------------------------------------------------------------------
-
-
 class Who(StrEnum):
     USER = "user"
 

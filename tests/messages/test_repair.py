@@ -134,14 +134,14 @@ def test_the_last_calls_may_wait_where_the_turn_still_runs() -> None:
 def test_results_apart_from_their_calls_are_moved_to_them() -> None:
     messages, repairs = repaired(asks(call("a"), call("b")), result("a"), user(), result("b"))
     assert messages == [asks(call("a"), call("b")), result("a"), result("b"), user()]
-    assert repairs == (Repair(3, "the result of 'b' stands apart from its call", "moved behind message 0"),)
+    assert repairs == (Repair(3, "the result of 'b' does not follow its call", "moved behind message 0"),)
 
 
 def test_a_result_replaces_the_stub_that_stands_for_it() -> None:
     stub = result("b", NO_RESULT)
     messages, repairs = repaired(asks(call("a"), call("b")), result("a"), stub, result("b", "real"), user())
     assert messages == [asks(call("a"), call("b")), result("a"), result("b", "real"), user()]
-    assert repairs == (Repair(2, "a stub for 'b', whose result came later", "removed; the result is kept"),)
+    assert repairs == (Repair(2, "a stub for 'b', whose result follows later", "removed; the result is kept"),)
 
 
 def test_a_result_replaces_its_stub_wherever_it_stands() -> None:

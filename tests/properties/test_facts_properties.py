@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew.facts import Record, output_parts, person_text, prose_parts, read_outcome, rules_in
+from clew.facts import Record, StateRecord, output_parts, person_text, prose_parts, read_outcome, rules_in
 from clew.facts.data import load_table
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
@@ -87,6 +87,17 @@ def test_what_a_harness_puts_between_its_tags_is_not_said_by_the_person(tag: str
 @given(st.sampled_from(HARNESS["openings"]), plain)
 def test_a_message_that_begins_as_programs_write_is_no_request(opening: str, rest: str) -> None:
     assert [one.request for one in Record.of([user("Go."), user(f"{opening} {rest}")]).exchanges] == ["Go."]
+
+
+marks = st.sampled_from(["", "**", "(", '"', "_", "1. ", "- ", "Yes: ", "“"])
+
+
+@settings(deadline=None)
+@given(st.sampled_from(load_table("speech.toml")["decision"]["phrases"]), marks, st.booleans())
+def test_a_sentence_with_a_phrase_of_decisions_is_found_behind_any_mark(phrase: str, mark: str, is_bold: bool) -> None:
+    said = f"{mark}{phrase}{'**' if is_bold else ''} the pool was closed before the last reader."
+    facts = StateRecord.of([user("Find the leak, please."), assistant(said)]).facts
+    assert [fact for fact in facts if fact.kind == "decision"]
 
 
 _WRITE = """

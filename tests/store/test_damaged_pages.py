@@ -115,7 +115,7 @@ async def test_a_check_names_a_damaged_page_in_the_words_of_the_database(sound: 
     path.write_bytes(damaged(sound, _root_page(sound, "messages", tmp_path), 1))
     async with open_store(path) as store:
         problems = await store.check()
-        with pytest.raises(DatabaseDamaged, match=r"the database is damaged \(.+\); `clew doctor` says how far"):
+        with pytest.raises(DatabaseDamaged, match=r"the database is damaged \(.+\); `clew doctor` shows the extent"):
             await store.messages("t")
     assert problems and {problem.kind for problem in problems} == {"database"}
 

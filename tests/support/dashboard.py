@@ -110,9 +110,6 @@ async def visiting(flow: DashboardFlow) -> AsyncIterator[DashboardVisitor]:
         yield visitor
 
 
-# -- sessions ----------------------------------------------------------------------------------------------------------
-
-
 async def add_chat(
     store: Store,
     rounds: int = 12,

@@ -166,8 +166,6 @@ async def test_events_can_be_slow_and_a_stream_can_break_on_every_wire() -> None
                 await response.read()
 
 
-# -- the model that works ----------------------------------------------------------------------------------------------
-
 COMMAND = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command", "description"]}
 LISTED = {"type": "object", "properties": {"command": {"type": "array", "items": {"type": "string"}}}}
 SHELLS: list[tuple[str, Any, str]] = [

@@ -123,8 +123,6 @@ def test_a_finished_stream_is_as_new() -> None:
     assert stream.feed("words\n\n") == [MarkdownBlock("markdown", "words")]
 
 
-# -- whatever a model writes ------------------------------------------------------------------------------------------
-
 LINES = st.sampled_from(
     [*"|words|# heading|- item|  - nested|1. one|   more|```|```py|~~~|---|    deep".split("|"), "| a | b |", "|--|--|"]
 )

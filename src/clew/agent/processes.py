@@ -39,7 +39,7 @@ OnBytes = Callable[[bytes], None]
 
 
 _PARENT_SCRIPT = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?'
-"""Of the shell that is the parent of a command, and says nothing of its own."""
+"""The shell that is the parent of a command; it prints nothing itself."""
 
 
 def shell_command(command: str, sandbox: CommandSandbox | None = None, folder: Path = Path()) -> list[str]:

@@ -237,15 +237,13 @@ class AgentApp:
             last.push_async_callback(self.runtime.close)
             last.push_async_callback(self.agent.close)
 
-    # -- putting it together -------------------------------------------------------------------------------------------
-
     def _target_of(self, model: ModelSettings) -> ModelTarget:
         retry_policy = replace(self._options.retry_policy, sleep=self._wait)
         cap = self.settings.agent.max_tokens
         return target_of(model, self.environ, self._options.provider, max_tokens=cap, retry_policy=retry_policy)
 
     async def _wait(self, seconds: float) -> None:
-        """Wait before a provider is asked again; a longer wait is told, so that a person knows what it is for."""
+        """Wait before a provider is asked again; a longer wait is shown with its reason."""
         if seconds >= _NOTICE_SECONDS:
             self.runtime.tell(Notice(f"The provider is busy or limits the rate; it is asked again in {seconds:.0f} s."))
         await self._options.retry_policy.sleep(seconds)
@@ -327,8 +325,6 @@ class AgentApp:
         """How long one result, or one file that a question takes along, may be for the model's window."""
         window = window_of(self.target.model, base_url=self.target.base_url, configured=self.target.context_length)
         return limits_for_window(window.tokens, self.runtime.options.output_limits).per_result_chars
-
-    # -- at a compaction -----------------------------------------------------------------------------------------------
 
     async def _before_switch(self, session: str) -> str | None:
         """Write memory for the session that ends; the prompt of its continuation, where it shows other memory now."""

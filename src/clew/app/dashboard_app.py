@@ -71,7 +71,7 @@ _WINDOW_TEXTS = {
     "config": "as the config says",
     "stated": "as the provider stated in an error",
     "table": "from the table that ships with Clew",
-    "default": "assumed: this model is not in the table; model.context_length says better",
+    "default": "assumed: this model is not in the table; set model.context_length if it is wrong",
 }
 _REFUSED_KEYS = {"revoked": "this key of Clew was revoked", "expired": "this key of Clew has expired"}
 _SPENT = "the budget of this key of Clew is spent, so that one can look and change nothing"
@@ -87,7 +87,7 @@ class DashboardAppOptions:
     label: str = ""
     """The store, for people."""
     on_new_link: Callable[[str], None] | None = None
-    """Told the next link, when one was used."""
+    """Called with the next link when one was used."""
 
 
 class LocalDashboard:

@@ -245,7 +245,7 @@ async def open_hosting(
 ) -> AsyncIterator[HostedConversations]:
     """Hosted conversations; their turns have ended when the block is left.
 
-    `options` are those of the gateway's own runtime. Nobody but us folds a hosted conversation, so that this happens
+    `options` are those of the gateway's own runtime. Only Clew folds a hosted conversation, so that this happens
     where the config says, as for an agent, and not as late as for clients that fold by themselves.
     """
     targets = UpstreamTargets(settings, upstreams)

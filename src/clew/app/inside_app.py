@@ -108,7 +108,7 @@ def ensure_service(environ: Mapping[str, str]) -> tuple[InsideNote, bool]:
         if ask_service(note) is not None:
             return note, note.pid == process.pid
         time.sleep(_CHECK_SECONDS)
-    raise InvalidArgument(f"the service for plugins did not start; {log} says why")
+    raise InvalidArgument(f"the service for plugins did not start; the reason is in {log}")
 
 
 def stop_service(environ: Mapping[str, str]) -> bool:

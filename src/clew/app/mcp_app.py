@@ -41,7 +41,7 @@ class McpAppOptions:
     places: Sequence[Path] | None = None
     """What is imported; None for the usual folders, empty for nothing."""
     redacts: bool = True
-    """Secrets in what clients are told are replaced."""
+    """Secrets in results for clients are replaced."""
     with_vectors: bool = False
     """Questions are searched by their meaning too, where the extra `vectors` is installed."""
 
@@ -62,7 +62,7 @@ async def open_recall_server(environ: Mapping[str, str], options: McpAppOptions)
         if places:
             importing.start()
         try:
-            yield RecallServer(SessionRecall(store, redacts=options.redacts, importing=importing.told))
+            yield RecallServer(SessionRecall(store, redacts=options.redacts, importing=importing.status))
         finally:
             await asyncio.to_thread(importing.stop)
 
@@ -96,8 +96,8 @@ class BackgroundImport:
         if self._thread is not None:
             self._thread.join(_LAST_SECONDS)
 
-    def told(self) -> dict[str, Any]:
-        """How far it is, for who asks; nothing where all is in and nothing is wrong."""
+    def status(self) -> dict[str, Any]:
+        """The progress of the import and its problems; empty when it is complete and nothing failed."""
         state = self._state
         fields: dict[str, Any] = {}
         if state.is_reading and not state.rounds:

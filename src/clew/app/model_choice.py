@@ -83,7 +83,7 @@ def _usual_provider(name: str, before: ModelSettings) -> str | None:
         meant = f"did you mean {', '.join(others)}? Say" if (others := similar_names(name)) else "say"
         raise InvalidArgument(
             f"no provider of {name!r} is known",
-            remedy=f"{meant} who does with --provider NAME, or give the name of a file that `clew models list` shows",
+            remedy=f"{meant} its provider with --provider NAME, or give a file that `clew models list` shows",
         ) from None
 
 

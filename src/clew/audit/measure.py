@@ -40,7 +40,7 @@ class DroppedFact:
 
     text: str
     source: str
-    """The line that it came from."""
+    """The line where it was found."""
     source_line: int
     """Of the session file."""
     use: str

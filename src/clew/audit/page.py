@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from clew import __version__
 from clew.audit.measure import Audit
-from clew.report import page_style, style_hash
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from clew.report import page_style, page_templates, style_hash
 
 
 def closing_line(audit: Audit) -> str:
@@ -35,27 +30,15 @@ def closing_line(audit: Audit) -> str:
 def audit_page(audit: Audit) -> str:
     """The whole page, redacted."""
     style = page_style()
-    return _template().render(
-        audit=audit,
-        closing=closing_line(audit),
-        style=style,
-        style_hash=style_hash(style),
-        version=__version__,
-        file_name=lambda name: Path(name).name,
+    return (
+        page_templates("clew.audit")
+        .get_template("audit.html")
+        .render(
+            audit=audit,
+            closing=closing_line(audit),
+            style=style,
+            style_hash=style_hash(style),
+            version=__version__,
+            file_name=lambda name: Path(name).name,
+        )
     )
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    templates = Environment(
-        loader=PackageLoader("clew.audit"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    templates.filters["thousands"] = lambda number: f"{number:,}"
-    templates.filters["dollars"] = lambda amount: "no price" if amount is None else f"${amount:,.4f}"
-    return templates.get_template("audit.html")

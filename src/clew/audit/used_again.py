@@ -69,7 +69,7 @@ class UsedAtom:
     use: Place
     """The line where the agent wrote it."""
     contexts: tuple[frozenset[str], ...]
-    """Words beside it on the newest lines that it was on; empty where it stood alone."""
+    """Words beside it on the newest lines that it was on; empty if it was alone on them."""
 
     @property
     def is_fact(self) -> bool:

@@ -68,21 +68,21 @@ def apply_cache_control(messages: Iterable[Any], ttl: str = "5m", native: bool =
         newest = _newest_positions(marked, native)
     first = _system_position(marked, native)
     _place_markers(marked, first + newest[:1], newest[1:], max(0, MOST_BREAKPOINTS - taken), chosen)
-    for index, (came, read) in objects.items():
+    for index, (original, read) in objects.items():
         if marked[index] is read:
-            marked[index] = came
+            marked[index] = original
     return marked
 
 
 def _read_objects(messages: list[Any], indexes: Iterable[int]) -> dict[int, tuple[Any, Message]]:
-    """Put dicts in place of objects at these indexes; what came and what was read, by index."""
+    """Put dicts in place of objects at these indexes; the original and what was read, by index."""
     objects: dict[int, tuple[Any, Message]] = {}
     for index in indexes:
-        came = messages[index]
-        if type(came) is not dict or type(came.get("content")) is not str:
-            read = plain_message(came, index)
-            if read is not came:
-                objects[index] = (came, read)
+        original = messages[index]
+        if type(original) is not dict or type(original.get("content")) is not str:
+            read = plain_message(original, index)
+            if read is not original:
+                objects[index] = (original, read)
                 messages[index] = read
         if "role" in messages[index] or "type" not in messages[index]:
             refuse_unusable(messages[index], index)

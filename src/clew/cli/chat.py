@@ -156,9 +156,6 @@ def _is_interactive(options: ChatOptions, console: Console) -> bool:
     return options.once is None and console.is_typed_at and console.out.isatty()
 
 
-# -- one question ------------------------------------------------------------------------------------------------------
-
-
 async def _ask_once(options: ChatOptions, console: Console) -> int:
     question = _question_text(options, console)
     from clew.cli.tui.exchange import ExchangeRecorder, ask_once, exchange_json, print_answer
@@ -224,7 +221,7 @@ def _read_stdin(console: Console) -> str:
     waiting = Timer(
         _STDIN_NOTICE_SECONDS,
         console.note,
-        ["standard input is read too; close it (< /dev/null) where it says nothing"],
+        ["standard input is read too; close it (< /dev/null) if it is empty"],
     )
     waiting.daemon = True
     waiting.start()
@@ -236,9 +233,6 @@ def _read_stdin(console: Console) -> str:
         waiting.cancel()
 
 
-# -- a chat ------------------------------------------------------------------------------------------------------------
-
-
 async def _run_chat(options: ChatOptions, console: Console) -> int:
     from clew.cli.tui.start import ChatTerminal, run_terminal_chat
 
@@ -248,9 +242,6 @@ async def _run_chat(options: ChatOptions, console: Console) -> int:
         mode = options.approvals or app.settings.agent.approvals
         await run_terminal_chat(terminal, app, session, mode, first, is_resumed=options.resume is not None)
     return 0
-
-
-# -- what both need ----------------------------------------------------------------------------------------------------
 
 
 def _model_flags(model: str | None, options: ChatOptions, console: Console, *, is_resumed: bool = False) -> list[str]:

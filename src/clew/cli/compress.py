@@ -220,9 +220,6 @@ class CompressJob:
         return format_name(self.transcript.kind, self.transcript.dialect)
 
 
-# -- in ----------------------------------------------------------------------------------------------------------------
-
-
 def _read_job(options: CompressOptions, loaded: LoadedConfig, console: Console) -> CompressJob:
     # Late, because reading and counting take longer to import than `clew compress --help` should.
     from clew.importers import read_transcript
@@ -286,9 +283,6 @@ def _preview(job: CompressJob, engine: EngineFactory | None = None) -> Compactio
     )
 
 
-# -- what is done ------------------------------------------------------------------------------------------------------
-
-
 def _compress(job: CompressJob, focus: str | None, settings: Settings, console: Console) -> Compressed:
     from clew.app import configured_summary_model
     from clew.library import compress
@@ -325,9 +319,6 @@ def _repair_texts(repairs: Sequence[Repair]) -> list[str]:
     return [f"message {each.index}: {each.problem}: {each.remedy}" for each in repairs]
 
 
-# -- out ---------------------------------------------------------------------------------------------------------------
-
-
 def _write_results(
     options: CompressOptions, job: CompressJob, preview: CompactionPreview, result: Compressed, console: Console
 ) -> None:
@@ -359,9 +350,6 @@ def _as_text(wire: Any, kind: str) -> str:
 def _write(name: str, text: str) -> None:
     with private_file(name) as out:
         out.write(text)
-
-
-# -- use ---------------------------------------------------------------------------------------------------------------
 
 
 def _check_options(options: CompressOptions) -> None:
@@ -487,9 +475,6 @@ def preview_json(preview: CompactionPreview) -> dict[str, Any]:
     }
 
 
-# -- bars --------------------------------------------------------------------------------------------------------------
-
-
 def _bars(report: CompactionReport, console: Console) -> Iterator[str]:
     result = report.result
     if not result.changed:
@@ -551,9 +536,6 @@ def _bar_key(
     yield line.rstrip()
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 def region_table(
     groups: Sequence[RegionGroup],
     handoff: int,
@@ -608,9 +590,6 @@ def _largest(outcomes: Sequence[MessageOutcome], console: Console) -> Iterator[s
     yield from table_lines(rows, "<<<><", page_width(console))
 
 
-# -- the handoff -------------------------------------------------------------------------------------------------------
-
-
 def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
     compaction, handoff = report.result.compaction, report.result.handoff
     if handoff is None:
@@ -662,9 +641,6 @@ def _map(report: CompactionReport, console: Console) -> Iterator[str]:
     facts = f"{plural(len(shown), 'part')}, {report.handoff_tokens:,} tokens"
     yield f"{console.style('the map', 'bold')}  {console.style(clip(facts, console.width - 13), 'dim')}"
     yield from tree_lines(shown, report.nodes, page_width(console), console, levels=2)
-
-
-# -- the rest ----------------------------------------------------------------------------------------------------------
 
 
 def _remarks(report: CompactionReport, console: Console, written: Sequence[str]) -> Iterator[str]:

@@ -73,7 +73,7 @@ def change(console: Console, key: str, value: str | None, default: bool, as_json
     # The value in force, which another source may still overrule, and what else is wrong with the file.
     loaded = read_config(console.environ)
     if setting.key != key:
-        console.note(f"{key} has moved to {setting.key}")
+        console.note(f"{key} is now called {setting.key}")
     origin = loaded.origin_of(setting.key)
     shown = f"{setting.key} = {setting.shown(loaded.value_of(setting.key))}  ({origin}, {loaded.path})"
     console.show(_settings_json(loaded, [setting]), as_json, lambda: console.print(shown))
@@ -95,9 +95,9 @@ def show_path(console: Console, as_json: bool) -> int:
 def check(console: Console, as_json: bool, flags: Sequence[str]) -> int:
     loaded = read_config(console.environ, flags)
     console.notes(loaded.notices)
-    told = {"ok": not loaded.problems, "path": str(loaded.path), **_problems_json(loaded)}
+    fields = {"ok": not loaded.problems, "path": str(loaded.path), **_problems_json(loaded)}
     lines = [problem.text for problem in loaded.problems] or [f"{loaded.path}: {_verdict(loaded)}"]
-    console.show(told, as_json, lambda: console.print("\n".join(lines)))
+    console.show(fields, as_json, lambda: console.print("\n".join(lines)))
     return 1 if loaded.problems else 0
 
 

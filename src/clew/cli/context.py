@@ -51,7 +51,7 @@ examples:
   cat request.json | clew context - --json
 """
 DEFAULT_TOP = 8
-ASSUMED = "assumed: this model is not in the table; --window TOKENS or model.context_length says better"
+ASSUMED = "assumed: this model is not in the table; set it by --window TOKENS or model.context_length"
 KIND_STYLES: dict[ContentKind, BarStyle] = {
     "system": BarStyle("blue", "S"),
     "tools": BarStyle("cyan", "T"),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,10 +19,10 @@ from clew.cli.pages import format_time, json_fields, plural
 from clew.cli.store_access import StoreLocation, configured_store, run_with_store
 from clew.cli.text import pad, printable, wrap
 from clew.errors import InvalidArgument, StoreError
-from clew.gateway import ProbeFinding, check_clients, probe_gateway
 from clew.install import has_extra, install_command
 
 if TYPE_CHECKING:
+    from clew.gateway import ProbeFinding
     from clew.integrations.hermes_setup import HermesCheck
     from clew.integrations.mcp_setups import McpCheck
     from clew.store import FileModeProblem, HealthProblem, QuarantinedRow, Store
@@ -44,7 +43,8 @@ Reads everything, so that it takes a while on a large database. What it checks:
 --repair makes a copy of the database beside it, says where, and then rebuilds the
 index from the rows and makes the files private. A row that cannot be read is set
 aside, byte for byte, and a note takes its place, so that no number shifts;
---quarantined shows what was set aside. Rows that can be read are never changed.
+--quarantined shows what was set aside. A compaction whose map leaves messages out
+is undone, so that they are in view again. Rows that can be read are never changed.
 Exit status 1: something is wrong, and was not repaired.
 
 If the config of Hermes Agent names Clew, it is checked, too: where one of the two keys is
@@ -166,6 +166,8 @@ def _check_programs(environ: Mapping[str, str]) -> ProgramChecks:
 
 
 def _probe(url: str, console: Console, *, as_json: bool) -> int:
+    from clew.gateway import check_clients, probe_gateway
+
     if not url.startswith(("http://", "https://")):
         raise InvalidArgument(f"doctor: --gateway: {url!r} is no address", remedy=f"give one as {DEFAULT_GATEWAY}")
     address = url.rstrip("/").removesuffix("/v1")
@@ -174,12 +176,14 @@ def _probe(url: str, console: Console, *, as_json: bool) -> int:
     problems = check_clients(console.environ)
     is_ok = all(finding.is_ok for finding in findings)
     checks = [{"name": it.name, "ok": it.is_ok, "what": it.what} for it in findings]
-    told = {"gateway": address, "ok": is_ok, "checks": checks, "clients": list(problems)}
-    console.show(told, as_json, lambda: print_probe(address, findings, problems, console))
+    fields = {"gateway": address, "ok": is_ok, "checks": checks, "clients": list(problems)}
+    console.show(fields, as_json, lambda: print_probe(address, findings, problems, console))
     return 0 if is_ok else 1
 
 
 def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
+    import sqlite3
+
     from clew.store import DatabaseBusy, DatabaseDamaged, DatabaseFull, SchemaTooNew, list_backups
 
     before = _file_problems(location)
@@ -233,18 +237,19 @@ def _finding(problem: HealthProblem) -> DoctorFinding:
 
 
 def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> DoctorReport:
-    """Repair file modes and, after a backup, rows and the index; returns what a new diagnosis finds."""
+    """Repair file modes and, after a backup, rows, maps and the index; returns what a new diagnosis finds."""
     from clew.store import back_up_database
 
     backup = None
     repaired = [*report.repaired, *_make_files_private(location)]
-    if any(finding.is_repairable and finding.check in ("index", "rows") for finding in report.findings):
+    if any(finding.is_repairable and finding.check in ("index", "rows", "maps") for finding in report.findings):
         if location.path is not None:
             with console.phase(f"copying {location.label}"):
                 backup = back_up_database(location.path)
-        with console.phase("setting rows aside and rebuilding the index"):
-            set_aside = _repair_store(location, backup)
+        with console.phase("setting rows aside, checking maps and rebuilding the index"):
+            set_aside, broken = _repair_store(location, backup)
         repaired += (f"{row.what}: set aside, and a note is in its place ({row.problem})" for row in set_aside)
+        repaired += (f"{problem}: its compaction was undone, the messages are in view again" for problem in broken)
         repaired.append("the index: rebuilt from the rows")
     if location.with_vectors and any(finding.is_repairable for finding in report.findings):
         with console.phase("making vectors"):
@@ -254,13 +259,18 @@ def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> 
     return replace(again, repaired=tuple(repaired), backup=backup)
 
 
-def _repair_store(location: StoreLocation, backup: Path | None) -> list[QuarantinedRow]:
-    """Set aside what cannot be read, and make the index from the rest."""
+def _repair_store(location: StoreLocation, backup: Path | None) -> tuple[list[QuarantinedRow], list[str]]:
+    """Set aside rows that cannot be read, undo compactions with a broken map, and rebuild the index.
 
-    async def repair(store: Store) -> list[QuarantinedRow]:
+    Returns the rows and what was wrong with the maps.
+    """
+
+    async def repair(store: Store) -> tuple[list[QuarantinedRow], list[str]]:
+        # A node that is set aside may break a map, so maps come second.
         set_aside = await store.quarantine()
+        broken = await store.undo_broken_maps()
         await store.rebuild_index()
-        return set_aside
+        return set_aside, broken
 
     try:
         return run_with_store(location, repair, named="the database")
@@ -269,13 +279,10 @@ def _repair_store(location: StoreLocation, backup: Path | None) -> list[Quaranti
         raise StoreError(f"the store could not be repaired: {error}{copy}") from error
 
 
-# -- what was set aside ------------------------------------------------------------------------------------------------
-
-
 def _show_quarantined(location: StoreLocation, console: Console, *, as_json: bool) -> int:
     found = run_with_store(location, lambda store: store.quarantined(), named="the database")
-    told = {"store": location.label, "quarantined": [quarantined_json(row) for row in found]}
-    return console.show(told, as_json, lambda: print_quarantined(found, location.label, console))
+    fields = {"store": location.label, "quarantined": [quarantined_json(row) for row in found]}
+    return console.show(fields, as_json, lambda: print_quarantined(found, location.label, console))
 
 
 def _make_files_private(location: StoreLocation) -> Iterator[str]:
@@ -292,9 +299,6 @@ def _file_problems(location: StoreLocation) -> Sequence[FileModeProblem]:
     return check_file_modes(location.path) if location.path is not None else ()
 
 
-# -- how it looks ------------------------------------------------------------------------------------------------------
-
-
 def print_doctor(report: DoctorReport, console: Console, *, repairing: bool) -> None:
     """The findings for people."""
     console.print(console.style(printable(report.store), "bold"))
@@ -305,7 +309,7 @@ def print_doctor(report: DoctorReport, console: Console, *, repairing: bool) -> 
         console.print(f"copy made before: {printable(str(report.backup))}")
     if report.quarantined:
         what = plural(report.quarantined, "row")
-        console.print(f"{what} set aside in this store: `clew doctor --quarantined` shows what was there")
+        console.print(f"{what} set aside in this store: `clew doctor --quarantined` shows their content")
     console.say(_verdict(report, repairing), "green" if report.is_ok else "red")
 
 

@@ -187,12 +187,12 @@ def exit_code(error: ClewError) -> int:
 
 def report_failure(error: ClewError, console: Console, *, as_json: bool) -> int:
     """Print why the command fails; returns the exit code."""
-    told = failure_json(error)
+    fields = failure_json(error)
     if as_json:
         console.clear_progress()
-        console.print_json(told)
+        console.print_json(fields)
     else:
-        console.error(told["error"]["message"])
+        console.error(fields["error"]["message"])
     return exit_code(error)
 
 

@@ -113,7 +113,7 @@ async def _export(
 
 
 async def _with_damage_noted(rows: AsyncIterator[StoredMessage], console: Console) -> AsyncIterator[StoredMessage]:
-    """The same rows; of one that cannot be read people are told."""
+    """The same rows, with a note about one that cannot be read."""
     async for row in rows:
         console.notes(damage_notes([row]))
         yield row

@@ -97,7 +97,7 @@ def usual_places(console: Console, *, empty: bool) -> list[str]:
     found = [str(path) for path in paths if empty or not path.is_dir() or session_files(path)]
     if not found:
         raise InvalidArgument(
-            "no FILE is named, and none of the programs that are known has kept sessions in its usual folder here",
+            "no FILE is given, and no known program has sessions in its usual folder here",
             remedy="name a file or a folder",
         )
     console.note(printable(f"reading {', '.join(found)}"))
@@ -149,9 +149,6 @@ class _ImportTarget(AsyncExitStack):
         return self._store
 
 
-# -- following ---------------------------------------------------------------------------------------------------------
-
-
 async def _watch(
     names: Sequence[str],
     kind: str | None,
@@ -189,7 +186,7 @@ class _WatchScreen:
     def __init__(self, console: Console, *, as_json: bool) -> None:
         self._console = console
         self.as_json = as_json
-        self._told: tuple[str, ...] = ()
+        self._shown_problems: tuple[str, ...] = ()
         self._was_waiting = False
 
     def session(self, each: ImportedSession) -> None:
@@ -207,15 +204,12 @@ class _WatchScreen:
             self._console.note("another Clew imports these files already; this one starts when that one has ended")
         self._was_waiting = state.is_waiting
         for problem in state.problems:
-            if problem not in self._told:
+            if problem not in self._shown_problems:
                 self._console.error(problem)
-        self._told = state.problems
+        self._shown_problems = state.problems
         if state.is_reading:
             place = f"[{min(state.done + 1, state.files):,}/{state.files:,}]"
             self._console.progress(f"{place} {printable(state.current)} ...")
-
-
-# -- how it looks ------------------------------------------------------------------------------------------------------
 
 
 def print_import(report: ImportReport, console: Console) -> None:

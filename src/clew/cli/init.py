@@ -246,7 +246,7 @@ def _ask_served_model(address: str, console: Console, prompts: SetupPrompts) -> 
 
 
 def _served_models(address: str, console: Console) -> list[str]:
-    """The models that a server lists; none where it cannot be asked, which is told."""
+    """The models that a server lists; none, with a note, where it cannot be reached."""
     import asyncio
 
     async def ask() -> list[str]:
@@ -261,14 +261,14 @@ def _served_models(address: str, console: Console) -> list[str]:
     try:
         return asyncio.run(ask())[:MAX_SERVED]
     except ClewError as problem:
-        console.note(f"{printable(address)} could not be asked what it serves: {problem}")
+        console.note(f"{printable(address)} could not list its models: {problem}")
         return []
 
 
 def _take_key(console: Console, prompts: SetupPrompts) -> None:
     known = ", ".join(USUAL_MODELS)
     while True:
-        name = _ask_until(prompts, f"Who serves it? ({known}, ...) ")
+        name = _ask_until(prompts, f"Which provider? ({known}, ...) ")
         try:
             preset = preset_for(name, None, None)
             break
@@ -295,8 +295,8 @@ def store_key(preset: ProviderPreset, key: str, place: KeyPlace | None, console:
     where: KeyPlace = place or ("keyring" if has_keyring() else "file")
     keys = StoredKeys(clew_home(console.environ))
     keys.put(preset.key_env, key.strip(), where)
-    told = "in the keyring of this system" if where == "keyring" else f"in {keys.path}, which only you can read"
-    console.note(f"the key for {preset.name} is stored {told}")
+    stored = "in the keyring of this system" if where == "keyring" else f"in {keys.path}, which only you can read"
+    console.note(f"the key for {preset.name} is stored {stored}")
     if console.environ.get(preset.key_env):
         console.note(f"{preset.key_env} in the environment takes precedence")
     return where

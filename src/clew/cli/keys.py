@@ -125,8 +125,8 @@ def list_keys(console: Console, as_json: bool, flags: Sequence[str]) -> int:
     keys: list[AccessKey] = []
     if location.exists:
         keys = run_with_store(location, lambda store: store.list_keys(), named="keys")
-    told = {"store": location.label, "keys": [key_json(each) for each in keys]}
-    return console.show(told, as_json, lambda: _print_keys(keys, console))
+    fields = {"store": location.label, "keys": [key_json(each) for each in keys]}
+    return console.show(fields, as_json, lambda: _print_keys(keys, console))
 
 
 @verb(keys_command, "revoke", "make a key unusable, at once", REVOKE_EPILOG)
@@ -150,11 +150,8 @@ def delete(console: Console, wanted: str, as_json: bool, flags: Sequence[str]) -
         return await store.delete_key((await _find(store, wanted)).id)
 
     gone = run_with_store(configured_store(flags, console), work, named=f"key {wanted!r}")
-    told = {**key_json(gone), "state": "deleted"}
-    return console.show(told, as_json, lambda: console.print(printable(f"{gone.id} of {gone.owner} is deleted.")))
-
-
-# -- create ------------------------------------------------------------------------------------------------------------
+    fields = {**key_json(gone), "state": "deleted"}
+    return console.show(fields, as_json, lambda: console.print(printable(f"{gone.id} of {gone.owner} is deleted.")))
 
 
 def _may_be_first(location: StoreLocation, console: Console) -> bool:
@@ -165,9 +162,6 @@ def _may_be_first(location: StoreLocation, console: Console) -> bool:
     if not console.is_typed_at:
         return True
     return console.confirm("Make it? [y/N] ")
-
-
-# -- list --------------------------------------------------------------------------------------------------------------
 
 
 def _print_keys(keys: Sequence[AccessKey], console: Console) -> None:
@@ -210,9 +204,6 @@ def key_json(key: AccessKey) -> dict[str, Any]:
         "spent_usd": key.spent_micros / _MICROS,
         **json_fields(key, "created", "expires", "revoked", "used"),
     }
-
-
-# -- revoke ------------------------------------------------------------------------------------------------------------
 
 
 async def _find(store: Store, wanted: str) -> AccessKey:

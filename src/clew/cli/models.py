@@ -1,7 +1,7 @@
 """`clew models list|show|get|use|key|forget`: the models there are, what is known about one, fetching and choosing one.
 
-`list` asks no network unless told to; `use` writes to the config file and nowhere else. `forget` takes a window that
-was learnt from a provider's error out of the one file where those are kept.
+`list` asks no server without a flag for it; `use` writes to the config file only. `forget` removes a window that was
+learnt from a provider's error from the file where those are stored.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ USE_EPILOG = """\
 NAME is a model as its provider spells it, a file on this machine (its name or its
 path), or `local`. The provider follows from its name, or from --provider. Settings that
 belonged to the former model (model.context_length, and with another provider
-model.base_url and model.api_key_env) are taken out, and that is said.
+model.base_url and model.api_key_env) are removed, with a note.
 """
 NO_MODEL = "no model is configured"
 CHOOSE_MODEL = "`clew models use NAME` chooses one"
 SHOW_EPILOG = """\
-Without NAME, the model in use. The window is shown with who says so, and the key by the
+Without NAME, the model in use. The window is shown with its source, and the key by the
 environment variable in which it is looked for, never itself. Nothing is asked of a network.
 """
 KEY_EPILOG = """\
@@ -154,8 +154,8 @@ def get(console: Console, name: str, as_json: bool) -> int:
             f"`clew chat --model {file.stem}` talks to it; `clew models use {file.stem}` makes it the configured model"
         )
 
-    told = {"file": str(file), "bytes": size_bytes, "window": window, "runs_here": has_extra("local")}
-    return console.show(told, as_json, tell)
+    fields = {"file": str(file), "bytes": size_bytes, "window": window, "runs_here": has_extra("local")}
+    return console.show(fields, as_json, tell)
 
 
 @verb(models_command, "use", "write a model to the config", USE_EPILOG)
@@ -183,7 +183,7 @@ def show(console: Console, name: str | None, provider: str | None, as_json: bool
             console.print(printable(line))
         if details.info.provider is None:
             meant = f"; did you mean {', '.join(others)}?" if (others := similar_names(details.info.name)) else ""
-            console.note(f"--provider NAME says who serves it{meant}")
+            console.note(f"name its provider with --provider NAME{meant}")
 
     return console.show(details_json(details), as_json, draw)
 
@@ -198,15 +198,15 @@ def key(console: Console, provider: str, place: KeyPlace | None, remove: bool, a
     from clew.providers import preset_for
 
     preset = preset_for(provider, None, None)
-    told = {"provider": preset.name, "variable": preset.key_env}
+    fields = {"provider": preset.name, "variable": preset.key_env}
     if not remove:
         where = store_key(preset, read_key(preset.name, console), place, console)
-        return console.show({**told, "stored": where}, as_json, lambda: None)
+        return console.show({**fields, "stored": where}, as_json, lambda: None)
     if not StoredKeys(clew_home(console.environ)).remove(preset.key_env):
         problem = f"no key for {preset.name} is stored"
         raise ClewError(problem, remedy="one in the environment is not Clew's to remove")
     line = f"the key for {preset.name} is removed"
-    return console.show({**told, "stored": None}, as_json, lambda: console.print(line))
+    return console.show({**fields, "stored": None}, as_json, lambda: console.print(line))
 
 
 @verb(models_command, "forget", "a learnt window", FORGET_EPILOG)
@@ -227,8 +227,8 @@ def forget(console: Console, name: str, as_json: bool) -> int:
         console.print(printable(model_line(now)))
 
     window = {"window": now.window, "window_from": now.source}
-    told = {"name": gone[0].model, "forgotten": [learnt_json(limit) for limit in gone], **window}
-    return console.show(told, as_json, draw)
+    fields = {"name": gone[0].model, "forgotten": [learnt_json(limit) for limit in gone], **window}
+    return console.show(fields, as_json, draw)
 
 
 # -- list --------------------------------------------------------------------------------------------------------------
@@ -352,14 +352,14 @@ def _ask_provider(asked: str | None, words: Sequence[str], config: LoadedConfig,
             settings, environ=console.environ, retry_policy=RetryPolicy(retries=1, idle_seconds=30.0)
         )
         if isinstance(provider, LocalProvider):
-            console.note("the model in use is on this machine; --provider NAME asks a provider what it serves")
+            console.note("the model in use is on this machine; --provider NAME lists the models of a provider")
             return ProviderModels(provider.name, ())
         with console.phase(f"asking {provider.name}"):
             listed = asyncio.run(ask(provider))
     except ProviderRefused as refused:
-        return ProviderModels(name, (), f"{name} could not be asked what it serves: {explain_refusal(refused)}")
+        return ProviderModels(name, (), f"{name} could not list its models: {explain_refusal(refused)}")
     except ClewError as error:
-        return ProviderModels(name, (), f"{name} could not be asked what it serves: {error}")
+        return ProviderModels(name, (), f"{name} could not list its models: {error}")
     return ProviderModels(provider.name, listed_models(listed, provider.name, words))
 
 
@@ -422,7 +422,7 @@ def _warn_unknown_model(info: ModelInfo, others: Sequence[str], console: Console
         return
     meant = f"; did you mean {', '.join(others)}?" if others else ""
     console.note(printable(f"{info.name} is not in the tables of Clew{meant}"))
-    better = "`clew config set model.context_length N` says better"
+    better = "`clew config set model.context_length N` sets another"
     if info.source == "default":
         console.note(f"a window of {info.window:,} tokens is assumed; {better}")
     elif info.source == "table":
@@ -465,7 +465,7 @@ def _model_details(name: str | None, provider: str | None, configured: ModelSett
         except InvalidArgument:
             if provider is not None:
                 raise
-            # Nobody is known to serve it: its window and what was learnt of it are known all the same.
+            # Without a known provider its window and the learnt limits are still known.
             settings = ModelSettings(name=name)
     learnt = LearntLimits(learnt_limits_path(console.environ))
     model = settings.name or ""

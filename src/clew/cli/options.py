@@ -33,9 +33,6 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 EXPECTED_TIME = "a day (2026-03-01), a time (2026-03-01T14:30), today, yesterday, or so long ago: 30m, 12h, 7d, 2w"
 
 
-# -- commands ----------------------------------------------------------------------------------------------------------
-
-
 class CliCommand(click.Command):
     """A command whose epilog is printed as it is written, and of whose options some exclude each other."""
 
@@ -108,9 +105,6 @@ def _is_given(ctx: click.Context, param: click.Parameter) -> bool:
     return source is click.core.ParameterSource.COMMANDLINE and ctx.params[param.name or ""] not in (None, ())
 
 
-# -- wrong use ---------------------------------------------------------------------------------------------------------
-
-
 class BadValue(click.BadParameter):
     """A value that is not allowed; `expects` says what is."""
 
@@ -123,7 +117,7 @@ def refusal(ctx: click.Context | None, problem: str, remedy: str = "") -> Invali
     """The error of a command line; the remedy is the help of its command, where none is given."""
     path = ctx.command_path if ctx else "clew"
     below = path.partition(" ")[2]
-    help_hint = f"`{path} --help` says what it takes"
+    help_hint = f"`{path} --help` describes it"
     return InvalidArgument(f"{below}: {problem}" if below else problem, remedy=remedy or help_hint)
 
 
@@ -137,7 +131,7 @@ def wrong_use(error: click.UsageError) -> InvalidArgument:
     if isinstance(error, click.NoSuchOption):
         known = [name for each in ctx.command.params for name in each.opts if name.startswith("--")] if ctx else []
         near = did_you_mean(error.option_name, [*known, "--help"])
-        hint = f"`{ctx.command_path if ctx else 'clew'} --help` says what it takes"
+        hint = f"`{ctx.command_path if ctx else 'clew'} --help` describes it"
         return refusal(ctx, f"unknown option {error.option_name}", near + hint)
     if isinstance(error, click.MissingParameter) and param is not None:
         return refusal(ctx, f"{shown_name(param)} is missing")
@@ -180,9 +174,6 @@ def shown_setups(command: str, name: str, setups: Sequence[Any], find: Callable[
         return (chosen,)
     known = [*(setup.name for setup in setups), "all"]
     raise InvalidArgument(f"{command}: --show: {name!r} is not known", remedy=one_of_these(name, known))
-
-
-# -- types -------------------------------------------------------------------------------------------------------------
 
 
 class OneOf(click.ParamType):  # type: ignore[type-arg] # not generic before click 8.3
@@ -267,9 +258,6 @@ def _day_boundary(day: date, end: bool) -> datetime:
     return datetime.combine(day + timedelta(days=1) if end else day, datetime.min.time()).astimezone()
 
 
-# -- completion --------------------------------------------------------------------------------------------------------
-
-
 def _beginning_with(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
@@ -325,9 +313,6 @@ def complete_sessions(ctx: click.Context, param: click.Parameter, incomplete: st
     ]
 
 
-# -- options of several commands ---------------------------------------------------------------------------------------
-
-
 def option(name: str, metavar: str, about: str, completes: Completer | None = None, **more: Any) -> Option:
     """An option that takes a value; `completes` lists the values for a shell."""
     return click.option(*name.split(), metavar=metavar, help=about, shell_complete=completes, **more)
@@ -340,7 +325,7 @@ base_url_option = option("--base-url", "URL", "address of the endpoint", type=pa
 session_argument = click.argument("session", metavar="SESSION", shell_complete=complete_sessions)
 file_argument = click.argument("file", metavar="FILE", shell_complete=complete_files)
 provider_option = option(
-    "--provider", "NAME", "who serves it: openai, anthropic, openrouter, ..., local", complete_providers
+    "--provider", "NAME", "the provider: openai, anthropic, openrouter, ..., local", complete_providers
 )
 mode_option = option("--mode", "MODE", "observe, spill or compact (default)", type=OneOf(MODES), default="compact")
 

@@ -12,7 +12,7 @@ from clew.cli.text import clip, display_width, pad, printable, wrap
 
 _MICROS = 1_000_000
 NO_PRICE = "no price"
-"""What is said wherever a price is not known; it is never taken for zero."""
+"""Shown where a price is unknown, which is never taken for zero."""
 MARGIN = "  "
 MIN_NAME_WIDTH = 10
 GOOD_NAME_WIDTH = 16
@@ -59,9 +59,6 @@ def message_range(numbers: list[int]) -> str:
     return f"m{numbers[0]}" if numbers[0] == numbers[-1] else f"m{numbers[0]}-m{numbers[-1]}"
 
 
-# -- money -------------------------------------------------------------------------------------------------------------
-
-
 def format_dollars(amount: float) -> str:
     """Money, with four digits behind the point where it is less than a dollar; nothing is $0.00."""
     if not amount or amount >= 1:
@@ -76,19 +73,11 @@ def format_saving(micros: int) -> str:
 
 
 def format_cost(micros: int, calls: int, unknown: int) -> str:
-    """What calls cost. No calls and free ones cost $0.00; `unknown` of them have no known price, which is said."""
+    """What calls cost. No calls and free ones cost $0.00; `unknown` of them have no known price, as the text says."""
     if calls and unknown == calls:
         return NO_PRICE
     known = format_dollars(micros / _MICROS)
     return f"{known} + {NO_PRICE}" if unknown else known
-
-
-def cost_usd(micros: int, calls: int, unknown: int) -> float | None:
-    """The same for programs: of the calls whose price is known; None where there are calls and none has a price."""
-    return None if calls and unknown == calls else micros / _MICROS
-
-
-# -- times -------------------------------------------------------------------------------------------------------------
 
 
 def format_time(at: datetime) -> str:
@@ -128,9 +117,6 @@ class BarStyle:
     color: str
     letter: str
     block: str = "█"
-
-
-# -- lines -------------------------------------------------------------------------------------------------------------
 
 
 def page_width(console: Console) -> int:
@@ -194,9 +180,6 @@ def title_lines(title: str, facts: Iterable[str], console: Console) -> Iterator[
     yield from styled_lines(console.sign(" · ", " - ").join(facts), console, "dim")
 
 
-# -- tables ------------------------------------------------------------------------------------------------------------
-
-
 def table_lines(rows: Sequence[Sequence[str]], aligns: Sequence[str], width: int, gap: int = 2) -> list[str]:
     """Rows as lines: each column as wide as its widest cell, the last one cut to what is left.
 
@@ -253,9 +236,6 @@ def headed_table(
 def _row_line(row: Sequence[str], aligns: Sequence[str], widths: Sequence[int], gap: int) -> str:
     cells = (pad(clip(cell, width), width, align) for cell, width, align in zip(row, widths, aligns, strict=True))
     return (" " * gap).join(cells)
-
-
-# -- bars --------------------------------------------------------------------------------------------------------------
 
 
 def bar_widths(parts: Sequence[float], cells: int) -> list[int]:

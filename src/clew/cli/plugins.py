@@ -92,8 +92,8 @@ def use(console: Console, name: str, as_json: bool) -> int:
     console.notes(set_in_file(path, setting_named(ENGINE_KEY, "plugins use"), plugin.name))
     after = read_config(console.environ)
     engine, origin = after.settings.context.engine, after.origin_of(ENGINE_KEY)
-    told = {"engine": engine, "origin": str(origin), "path": str(path)}
-    console.show(told, as_json, lambda: console.print(f"{ENGINE_KEY} = {engine}  ({origin}, {path})"))
+    fields = {"engine": engine, "origin": str(origin), "path": str(path)}
+    console.show(fields, as_json, lambda: console.print(f"{ENGINE_KEY} = {engine}  ({origin}, {path})"))
     if origin.kind == "env":
         console.note(f"the environment variable {origin.where} overrules the file")
     return 0

@@ -1,7 +1,4 @@
-"""`clew search QUERY` and `clew open SESSION m12`: words in all that was ever said, and messages word for word.
-
-`clew vectors` makes questions find what they mean, too.
-"""
+"""`clew search QUERY`, `clew open SESSION m12`, `clew vectors`: search stored messages, and read them word for word."""
 
 from __future__ import annotations
 
@@ -30,23 +27,10 @@ from clew.cli.store_access import all_session_ids, configured_store, find_sessio
 from clew.cli.text import clip, display_width, fitting_chars, printable, wrap
 from clew.config import config_path, read_config, set_in_file, setting_named
 from clew.errors import InvalidArgument
-from clew.store import SearchHit, SearchScope, Snippet
-from clew.turn import (
-    FoundMessage,
-    FoundPage,
-    OpenedMessage,
-    OpenedPage,
-    found_label,
-    open_messages,
-    opened_label,
-    position_of,
-    reading_on,
-    search_history,
-)
 
 if TYPE_CHECKING:
-    from clew.store import Store
-    from clew.turn import FoundPage, OpenedPage
+    from clew.store import SearchHit, Snippet, Store
+    from clew.turn import FoundMessage, FoundPage, OpenedMessage, OpenedPage
 
 SEARCH_HELP = """\
 Any of the words counts; what has more of them, or has them as a phrase, comes first. Every
@@ -151,6 +135,8 @@ def open_command(
         refuse(context, "one of MESSAGES and --last is missing")
 
     async def read(store: Store) -> OpenedPage:
+        from clew.turn import open_messages
+
         found = await find_session(store, session)
         wanted = f"-{last}" if last else str(messages)
         return await open_messages(store, found.id, wanted, words=around, chars=chars)
@@ -221,6 +207,9 @@ class SearchOptions:
 
 async def search_store(store: Store, query: str, asked: SearchOptions) -> SearchPage:
     """The hits, with the names of their sessions."""
+    from clew.store import SearchScope
+    from clew.turn import search_history
+
     session = (await find_session(store, asked.session)).id if asked.session else None
     whole = (await find_session(store, asked.conversation)).id if asked.conversation else None
     scope = SearchScope(
@@ -290,6 +279,9 @@ def print_results(page: SearchPage, where: str, console: Console) -> None:
 
 
 def _print_hit(found: FoundMessage, page: SearchPage, console: Console) -> None:
+    from clew.store import Snippet
+    from clew.turn import found_label
+
     name, _, facts = found_label(found).partition(" ")
     if not page.is_one:
         session = page.ids.get(found.hit.session or "", "")
@@ -423,6 +415,8 @@ def _excerpt_json(snippet: Snippet) -> dict[str, Any]:
 
 def print_opened(page: OpenedPage, console: Console) -> None:
     """Messages word for word: a line about each, then its text as it is."""
+    from clew.turn import opened_label, position_of, reading_on
+
     for number, message in enumerate(page.messages):
         if number:
             console.print()

@@ -19,23 +19,9 @@ from clew.cli.store_access import open_location, store_location
 from clew.cli.workers import MAX_WORKERS, ServeOptions, run_workers, shared_port
 from clew.config import LoadedConfig, Settings, load_config
 from clew.errors import InvalidArgument
-from clew.gateway import (
-    CLIENT_SETUPS,
-    ClientSetup,
-    ExchangeLog,
-    GatewayLogFormatter,
-    GatewayTelemetry,
-    ServedModel,
-    exporting_provider,
-    fill_in,
-    is_loopback,
-    served_model,
-    setup_named,
-    setups_for,
-)
 
 if TYPE_CHECKING:
-    from clew.gateway import GatewayObserver
+    from clew.gateway import ClientSetup, GatewayObserver, ServedModel
     from clew.store import Store
 
 DEFAULT_PORT = 8787
@@ -145,10 +131,12 @@ def serve_command(console: Console, show: str | None, flags: Sequence[str], **gi
 
 
 def _show(name: str, options: ServeOptions, config: LoadedConfig, console: Console) -> int:
+    from clew.gateway import CLIENT_SETUPS, served_model, setup_named
+
     setups, model = shown_setups("serve", name, CLIENT_SETUPS, setup_named), served_model(config.settings.model)
     address = f"http://{options.bracketed_host}:{options.port or DEFAULT_PORT}"
-    told = {"clients": [setup_json(setup, address, model) for setup in setups]}
-    return console.show(told, options.as_json, lambda: print_setups(setups, address, model, console))
+    fields = {"clients": [setup_json(setup, address, model) for setup in setups]}
+    return console.show(fields, options.as_json, lambda: print_setups(setups, address, model, console))
 
 
 async def _serve(options: ServeOptions, config: LoadedConfig, upstreams: Sequence[str], console: Console) -> None:
@@ -182,7 +170,7 @@ async def _serve_by_workers(
         raise InvalidArgument(f"--workers takes 1 to {MAX_WORKERS}, on Linux or macOS, not {options.workers}")
     location = store_location(config.settings, console.environ)
     gateway_token(console.environ)  # made once, before every worker reads it
-    # Opened here first: a database that lacks migrations gets them once, and what is wrong with it is said once.
+    # Opened here first: a database that lacks migrations gets them once, and its problems are reported once.
     async with open_location(location) as store:
         await _check_keys(store, options.host)
     try:
@@ -196,6 +184,8 @@ async def _serve_by_workers(
 
 
 async def _check_keys(store: Store, host: str) -> None:
+    from clew.gateway import is_loopback
+
     if not is_loopback(host) and not await store.list_keys():
         raise InvalidArgument(
             f"{host} can be reached by others, and there are no keys", remedy="make one first: clew keys create NAME"
@@ -206,6 +196,8 @@ def _tell(
     options: ServeOptions, config: LoadedConfig, address: str, upstreams: Sequence[str], console: Console
 ) -> None:
     """Print where the gateway is and who writes handoffs, then what to paste for the clients that fit its upstreams."""
+    from clew.gateway import served_model, setups_for
+
     store = store_location(config.settings, console.environ).label
     many = {"workers": options.workers} if options.workers > 1 else {}
     if options.as_json:
@@ -226,7 +218,9 @@ def _tell(
 
 
 def gateway_observers(settings: Settings, err: TextIO) -> tuple[tuple[GatewayObserver, ...], Callable[[], None]]:
-    """Who watches the gateway, as the settings say, and what ends it."""
+    """The observers that the settings ask for, and the function that stops them."""
+    from clew.gateway import ExchangeLog, GatewayLogFormatter, GatewayTelemetry, exporting_provider
+
     observers: list[GatewayObserver] = []
     handler = logging.StreamHandler(err)
     is_json = settings.gateway.log == "json"
@@ -249,6 +243,8 @@ def gateway_observers(settings: Settings, err: TextIO) -> tuple[tuple[GatewayObs
 
 def print_setups(setups: Iterable[ClientSetup], address: str, model: ServedModel, console: Console) -> None:
     """For people: which file, the lines, and the setting of the window."""
+    from clew.gateway import fill_in
+
     for setup in setups:
         console.print()
         console.print(console.style(f"{setup.title} ({setup.where}):", "bold"))
@@ -260,5 +256,7 @@ def print_setups(setups: Iterable[ClientSetup], address: str, model: ServedModel
 
 def setup_json(setup: ClientSetup, address: str, model: ServedModel) -> dict[str, Any]:
     """For programs."""
+    from clew.gateway import fill_in
+
     lines = fill_in(setup.lines, address, model)
     return {"name": setup.name, "title": setup.title, "where": setup.where, "lines": lines, "window": setup.window}

@@ -53,10 +53,10 @@ from clew.cli.text import clip, display_width, printable, printable_line, whole_
 from clew.cli.usage import calls_text, usage_json
 from clew.errors import InvalidArgument, StoreError
 from clew.messages import Message, arguments_of_call, calls_of, images_of, name_of_call, text_of
-from clew.store import CallFilter, CommittedCompaction, InUse, Session, Store, StoredMessage, UsageTotal
 
 if TYPE_CHECKING:
     from clew.cli.maps import MapPage
+    from clew.store import CommittedCompaction, Session, Store, StoredMessage, UsageTotal
 
 NAMES_EPILOG = """\
 SESSION is an id, the beginning (s_4f1 or 4f1) or the end of one, or a title.
@@ -172,8 +172,8 @@ def tree(console: Console, session: str | None, limit: int, nodes: bool, as_json
             console.print()
             print_map(page, console, "--json has the parts of parts, and who wrote each")
 
-    told = forest.as_json() if page is None else {**forest.as_json(), "map": map_json(page)}
-    return console.show(told, as_json, draw)
+    fields = forest.as_json() if page is None else {**forest.as_json(), "map": map_json(page)}
+    return console.show(fields, as_json, draw)
 
 
 @verb(sessions_command, "state", "files, tests, settings, rules, tasks: values now, or at a message", NAMES_EPILOG)
@@ -198,9 +198,6 @@ def state(
 
 export_command.short_help = "write a conversation to a file, for other programs"
 sessions_command.add_command(export_command, "export")
-
-
-# -- changes -----------------------------------------------------------------------------------------------------------
 
 
 @verb(sessions_command, "rename", "give a conversation a title", NAMES_EPILOG)
@@ -246,8 +243,8 @@ def undo(console: Console, session: str, as_json: bool, flags: Sequence[str]) ->
         f"{token_change(undone, console)}) is undone: "
         f"{tip.id} shows {plural(seen, 'message')} again, later ones included{again}. Nothing was deleted."
     )
-    told = {"session": session_json(tip), "undone": compaction_json(undone), "messages_in_view": seen}
-    return console.show({**told, "another_in_effect": another}, as_json, lambda: console.say(words))
+    fields = {"session": session_json(tip), "undone": compaction_json(undone), "messages_in_view": seen}
+    return console.show({**fields, "another_in_effect": another}, as_json, lambda: console.say(words))
 
 
 @verb(sessions_command, "branch", "start a new session from the beginning of another", NAMES_EPILOG)
@@ -265,7 +262,7 @@ def branch(
 
     origin, made = run_with_store(configured_store(flags, console), work, named=f"session {session!r}")
     shared = f"the first {plural(made.first_seq, 'message')} of" if made.first_seq != 1 else "the first message of"
-    words = f"{made.id} shares {shared} {origin.id}; what is added to one is not added to the other."
+    words = f"{made.id} shares {shared} {origin.id}; new messages of one are not in the other."
     return console.show({"session": session_json(made), "shared": made.first_seq}, as_json, lambda: console.say(words))
 
 
@@ -280,6 +277,8 @@ def delete(console: Console, session: str, yes: bool, as_json: bool, flags: Sequ
         raise InvalidArgument(problem, remedy="add --yes if it is meant")
 
     async def work(store: Store) -> tuple[Session, int] | None:
+        from clew.store import InUse
+
         found = await find_session(store, session)
         chain = await store.sessions_of(found.conversation)
         own = (await session_range(store, chain[-1], chain)).stop - chain[0].first_seq
@@ -299,11 +298,8 @@ def delete(console: Console, session: str, yes: bool, as_json: bool, flags: Sequ
         console.note("nothing was deleted")
         return 1
     gone, count = done
-    words = f"{gone.id} is deleted: {plural(count, 'message')}, for good. What its calls cost stays in the totals."
+    words = f"{gone.id} is deleted: {plural(count, 'message')}, for good. The cost of its calls stays in the totals."
     return console.show({"deleted": session_json(gone), "messages": count}, as_json, lambda: console.say(words))
-
-
-# -- list --------------------------------------------------------------------------------------------------------------
 
 
 async def list_item(store: Store, session: Session) -> SessionListItem:
@@ -320,10 +316,9 @@ async def list_item(store: Store, session: Session) -> SessionListItem:
     return SessionListItem(session, span, folds, message_preview(shown.message) if shown else "")
 
 
-# -- show --------------------------------------------------------------------------------------------------------------
-
-
 async def _read_details(store: Store, name: str, as_view: bool, last: int | None) -> SessionDetails:
+    from clew.store import CallFilter
+
     session = await find_session(store, name)
     chain = await store.sessions_of(session.conversation)
     span = await session_range(store, session, chain)
@@ -417,9 +412,6 @@ class SessionDetails:
         return self.in_view if self.is_view else self.span.stop
 
 
-# -- list --------------------------------------------------------------------------------------------------------------
-
-
 def print_list(store: str, items: Sequence[SessionListItem], ids: dict[str, str], more: bool, console: Console) -> None:
     """The sessions of a store; `ids` are their short ids."""
     if not items:
@@ -486,9 +478,6 @@ def session_table(
 def branch_name(session: Session) -> str:
     """`branch at m12`, or the kind of a session that is no branch."""
     return f"branch at m{session.first_seq}" if session.kind == "branch" else session.kind
-
-
-# -- show --------------------------------------------------------------------------------------------------------------
 
 
 def print_details(details: SessionDetails, console: Console, *, full: bool) -> None:
@@ -643,9 +632,6 @@ def _message_json(line: ShownMessage) -> dict[str, Any]:
         "damage": line.row.damage if line.row else None,
         "message": line.message,
     }
-
-
-# -- trees -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

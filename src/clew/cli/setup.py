@@ -85,7 +85,7 @@ def _run_plugin(asked: SetupRequest, console: Console) -> int:
             write_note(console.environ, InsideNote(start_command(), known.url, known.token, known.pid))
         changes = apply_changes(program, changes, console.environ, undo=asked.undo)
     needed = [change for change in changes if change.is_change]
-    told = {"program": program.name, "applied": not asked.show, "changes": [_change_json(it) for it in needed]}
+    fields = {"program": program.name, "applied": not asked.show, "changes": [_change_json(it) for it in needed]}
 
     def draw() -> None:
         for line in _change_lines(needed, is_applied=not asked.show):
@@ -96,7 +96,7 @@ def _run_plugin(asked: SetupRequest, console: Console) -> int:
             ends = "compacts by itself again" if asked.undo else "compacts with Clew"
             console.print(f"{program.title} {ends} from its next start on.")
 
-    console.show(told, asked.as_json, draw)
+    console.show(fields, asked.as_json, draw)
     return 0
 
 
@@ -111,14 +111,14 @@ def _check_plugin(asked: SetupRequest, console: Console) -> int:
         url = ensure_service(console.environ)[0].url
     except InvalidArgument as error:
         problem = str(error)
-    told = {"program": program.name, "installed": installed, "answers": not problem, "problem": problem or None}
+    fields = {"program": program.name, "installed": installed, "answers": not problem, "problem": problem or None}
 
     def draw() -> None:
         state = "is installed" if installed else f"is not installed, or of another version: clew setup {program.name}"
         console.print(f"The plugin of {program.title} {state}.")
         console.print(problem or f"Clew answers at {url}.")
 
-    console.show(told, asked.as_json, draw)
+    console.show(fields, asked.as_json, draw)
     return 0 if installed and not problem else 1
 
 
@@ -163,8 +163,8 @@ def _run_service(asked: SetupRequest, console: Console) -> int:
 
 def _tell_service(asked: SetupRequest, console: Console, url: str, line: str = "") -> int:
     message = line or f"Clew answers at {url}."
-    told = {"program": "service", "url": url or None, "message": message}
-    console.show(told, asked.as_json, lambda: console.print(message))
+    fields = {"program": "service", "url": url or None, "message": message}
+    console.show(fields, asked.as_json, lambda: console.print(message))
     return 0
 
 
@@ -196,7 +196,7 @@ def _run_hermes(asked: SetupRequest, console: Console) -> int:
     problems = list(check.problems) if check else []
     if asked.check and check is None:
         problems = [f"{config.path} does not name Clew: clew setup hermes"]
-    told = {
+    fields = {
         "program": asked.program,
         "config": str(config.path),
         "changed": changed,
@@ -221,5 +221,5 @@ def _run_hermes(asked: SetupRequest, console: Console) -> int:
             where = f" ({check.python})" if check and check.python else ""
             console.print(f"Hermes folds with Clew from its next start on{where}.")
 
-    console.show(told, asked.as_json, draw)
+    console.show(fields, asked.as_json, draw)
     return 1 if problems else 0

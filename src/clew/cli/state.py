@@ -75,9 +75,6 @@ def kind_named(word: str) -> FactKind | None:
     return next((kind for kind in FACT_KINDS if wanted in (kind, PLURALS[kind], f"{kind}s")), None)
 
 
-# -- for programs ------------------------------------------------------------------------------------------------------
-
-
 def state_json(page: StatePage) -> dict[str, Any]:
     return {
         "session": page.state.session,
@@ -101,9 +98,6 @@ def _entity_json(entity: Entity) -> dict[str, Any]:
             for fact in reversed(entity.facts[:-1])
         ],
     }
-
-
-# -- for people --------------------------------------------------------------------------------------------------------
 
 
 def print_state(page: StatePage, console: Console, more: str) -> None:
@@ -154,7 +148,7 @@ def _kind_lines(kind: FactKind, every: Sequence[Entity], shown: Sequence[Entity]
 
 
 def _stacked(row: Sequence[str], width: int) -> list[str]:
-    """A row of a narrow page: what is said, or the name, and below it the rest."""
+    """A row of a narrow page: the text or the name, and the rest below it."""
     if row[0].startswith("m") and row[0][1:].isdigit():
         *head, said = row
         return [" ".join(head), *(f"  {line}" for line in wrap(clip(said, 2 * (width - 2) - 4), width - 2))]

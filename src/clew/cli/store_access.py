@@ -55,7 +55,7 @@ class StoreLocation:
     @property
     def empty_message(self) -> str:
         """What is printed instead of a list, where there is no database yet."""
-        return f"Nothing is kept yet: there is no database at {self.label}. {FIRST_STEPS}."
+        return f"Nothing is stored yet: there is no database at {self.label}. {FIRST_STEPS}."
 
 
 def configured_store(flags: Sequence[str], console: Console) -> StoreLocation:
@@ -94,9 +94,6 @@ def run_with_store(
             return await work(store)
 
     return asyncio.run(run())
-
-
-# -- sessions ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

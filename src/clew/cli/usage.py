@@ -17,7 +17,6 @@ from clew.cli.pages import (
     NO_PRICE,
     BarStyle,
     bar_cells,
-    cost_usd,
     describe_period,
     fit_columns,
     format_cost,
@@ -38,11 +37,10 @@ from clew.cli.pages import (
 )
 from clew.cli.store_access import NO_LIMIT, configured_store, find_session, run_with_store, short_ids
 from clew.cli.text import clip, display_width, pad, printable, wrap
-from clew.store import CallFilter, CompactionStats, UsageTotal
 from clew.usage import CanonicalUsage
 
 if TYPE_CHECKING:
-    from clew.store import CallFilter, Grouping, Store
+    from clew.store import CallFilter, CompactionStats, Grouping, Store, UsageTotal
 
 USAGE_HELP = """\
 SESSION is an id, the beginning of one, or a title: then its whole conversation counts.
@@ -85,7 +83,7 @@ TOKEN_STYLES = {
 }
 COST_STYLE = BarStyle("blue", "$")
 COMPACTION_STYLE = BarStyle("red", "#")
-Totals: TypeAlias = tuple[UsageTotal, ...]
+Totals: TypeAlias = "tuple[UsageTotal, ...]"
 Bar: TypeAlias = Sequence[tuple[BarStyle, int]]
 
 
@@ -141,6 +139,8 @@ async def read_usage(
     store: Store, name: str | None, since: datetime | None, until: datetime | None, by: tuple[Grouping, ...]
 ) -> UsageReport:
     """Calls of a session, or of all, added up by these groupings."""
+    from clew.store import CallFilter
+
     session = await find_session(store, name) if name else None
     family = await conversation_family(store, session.id) if session else None
     asked = CallFilter(conversations=family, since=since, before=until)
@@ -185,6 +185,8 @@ async def _read_groups(store: Store, asked: CallFilter, grouping: Grouping | Non
 
 async def read_insights(store: Store, first: datetime, last: datetime | None) -> Insights:
     """Calls and compactions between two moments, added up by day, model and source."""
+    from clew.store import CallFilter
+
     period = CallFilter(since=first, before=last)
     return Insights(
         period=describe_period(first, last),
@@ -236,7 +238,7 @@ def usage_json(total: UsageTotal) -> dict[str, Any]:
     return {
         "calls": total.calls,
         **total.usage.as_json(),
-        "cost_usd": cost_usd(total.cost_micros, total.calls, total.calls_of_unknown_cost),
+        "cost_usd": total.cost_usd,
         "calls_of_unknown_cost": total.calls_of_unknown_cost,
         "cache_hits": total.cache_hits,
         "saved": _saved_json(total) if total.compared_calls else None,
@@ -290,9 +292,6 @@ def saved_text(total: UsageTotal) -> str:
 
 def cached_percent(total: UsageTotal) -> str:
     return percent(total.usage.cache_read_tokens, total.usage.prompt_tokens)
-
-
-# -- usage -------------------------------------------------------------------------------------------------------------
 
 
 def print_usage(report: UsageReport, console: Console, *, every_row: bool) -> None:
@@ -390,9 +389,6 @@ def _figures(group: UsageGroup) -> tuple[str, ...]:
     return (*own, extra, format_saving(total.saved_micros) if total.compared_calls else "-")
 
 
-# -- insights ----------------------------------------------------------------------------------------------------------
-
-
 def print_insights(insights: Insights, console: Console) -> None:
     title = styled_lines(f"insights {insights.period}".strip(), console, "bold")
     blocks: list[Iterable[str]] = [
@@ -454,6 +450,8 @@ def _cost_by_day(days: Totals, console: Console) -> Iterator[str]:
 
 def _fill_days(days: Totals) -> Totals:
     """Days without calls put between the others, so that a chart shows time as it passed; not for years of them."""
+    from clew.store import UsageTotal
+
     first, last = int(days[0].group["day"]), int(days[-1].group["day"])
     if last - first > MAX_FILLED_DAYS:
         return days

@@ -149,7 +149,7 @@ async def _work(task: ServeOptions, environ: Mapping[str, str]) -> None:
 
     config = load_config(environ, task.flags)
     stopped, loop = stop_signals(), asyncio.get_running_loop()
-    # The end of the input: the parent is gone, and whoever starts the next one expects the port to be free.
+    # The end of the input: the parent is gone, and its successor expects the port to be free.
     loop.add_reader(sys.stdin, stopped.set)
     observers, stop = gateway_observers(config.settings, sys.stderr)
     listen = gateway_options(config.settings, task.host, task.port, task.name, gateway_token(environ))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clew.store import Store
 
 EXAMPLES = """\
-The program is run as it is, in this terminal, and calls a gateway that nobody else
+The program is run as it is, in this terminal, and calls a gateway that no other program
 uses, on a free port of this machine. Its API address is set by environment variables
 (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL and those of Copilot,
 opencode and nanocoder), by flags (Codex, Continue), or by a temporary config that is
@@ -114,7 +114,7 @@ async def _wrap(
     upstreams = upstream or find_upstreams(find_program(command)[0], environ, config.settings)
     if not upstreams:
         remedy = f"name it: clew wrap --upstream https://api.openai.com/v1 -- {command[0]}"
-        raise InvalidArgument(f"it is not known whose API {command[0]} calls", remedy=remedy)
+        raise InvalidArgument(f"the API that {command[0]} calls is unknown", remedy=remedy)
     home = clew_home(environ)
     folders = OverlayFolders(home / "wrap")
     folders.sweep()
@@ -140,13 +140,13 @@ async def _wrap(
         await gateway.exchanges.close()
         folded = sum(isinstance(it, CompactionFinished) and it.continued_as is not None for it in folds)
         try:
-            line, told = await _closing_line(store, exchanges, folded, started, command[0])
+            line, fields = await _closing_line(store, exchanges, folded, started, command[0])
             if as_json:
-                console.err.write(f"{json_text(told)}\n")
+                console.err.write(f"{json_text(fields)}\n")
             else:
                 console.note(line)
         except StoreError as problem:
-            console.note(f"what went through the gateway is not known: {problem}")
+            console.note(f"the calls through the gateway could not be read: {problem}")
         return code
 
 
@@ -183,8 +183,8 @@ async def _closing_line(
     words += [f"{failed} failed"] if failed else []
     more = f" and {len(conversations) - 1} more" if len(conversations) > 1 else ""
     words += [f"session {known[-1].id}{more}"] if known else []
-    told = {"calls": len(calls), "failed": failed, "folds": folds, "sessions": [each.id for each in known]}
-    return ", ".join(words), {**told, "usage": usage_json(total)}
+    fields = {"calls": len(calls), "failed": failed, "folds": folds, "sessions": [each.id for each in known]}
+    return ", ".join(words), {**fields, "usage": usage_json(total)}
 
 
 def _log_to(path: Path) -> Callable[[], None]:

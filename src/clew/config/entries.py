@@ -87,8 +87,6 @@ def _problems(name: str, entry: object, source: str, key: str, fields: EntryFiel
             yield ConfigProblem(source, f"{key}.{field_name}", shown, f"expects {checked[1]}")
 
 
-# -- MCP servers: programs to start, or addresses to talk to -----------------------------------------------------------
-
 MCP_KEY = "mcp.servers"
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -148,8 +146,6 @@ _SERVER_FIELDS: EntryFields = {
     "enabled": (lambda value: isinstance(value, bool), "true or false"),
 }
 
-
-# -- upstreams of the gateway, in the order they are asked -------------------------------------------------------------
 
 UPSTREAMS_KEY = "gateway.upstreams"
 

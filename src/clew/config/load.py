@@ -143,9 +143,9 @@ class _MergedSources:
             if new is None:
                 yield each
             elif new in keys:
-                self.notices.append(f"{each.source}: {each.key} has moved to {new}; both are set, {new} counts")
+                self.notices.append(f"{each.source}: {each.key} is now called {new}; both are set, {new} counts")
             else:
-                self.notices.append(f"{each.source}: {each.key} has moved to {new}, and is read as such")
+                self.notices.append(f"{each.source}: {each.key} is now called {new}, and is read as that")
                 yield GivenValue(new, each.value, each.source, each.origin)
 
     def _add(self, given: GivenValue) -> None:

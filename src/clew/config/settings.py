@@ -32,7 +32,7 @@ class ModelSettings:
 
     name: str | None = setting(None, "The model, as its provider spells it")
     provider: str | None = setting(
-        None, "Who serves it: openai, anthropic, openrouter, ...; null: derived from the name or the address"
+        None, "The provider: openai, anthropic, openrouter, ...; null: derived from the name or the address"
     )
     base_url: str | None = setting(None, "Address of the endpoint; null: the provider's own", shape=URL)
     api_key: str | None = setting(None, "The key itself; better kept in the environment, see api_key_env", secret=True)
@@ -101,7 +101,7 @@ class RecallSettings:
 class AuxiliaryModelSettings:
     """A second model for side work; each null falls back to the main model's setting."""
 
-    provider: str | None = setting(None, "Who serves it")
+    provider: str | None = setting(None, "The provider")
     model: str | None = setting(None, "The model; null: the main model")
     base_url: str | None = setting(None, "Address of the endpoint", shape=URL)
     api_key: str | None = setting(None, "The key itself; better kept in the environment, see api_key_env", secret=True)
@@ -159,7 +159,7 @@ class AgentSettings:
     )
     max_rounds: int = setting(200, "Calls of the model for one question, at most", low=1)
     command_seconds: int = setting(120, "A command is ended after so many seconds, unless it asked for more", low=1)
-    allowed_paths: str | None = setting(None, "Folders outside the project that tools may touch, parted by colons")
+    allowed_paths: str | None = setting(None, "Folders outside the project that tools may touch, separated by colons")
     max_tokens: int | None = setting(None, "Output of one reply, at most; null: left to the provider", low=16)
 
 
@@ -188,9 +188,9 @@ class StoreSettings:
     """Where sessions are kept."""
 
     url: str | None = setting(
-        None, "Where sessions are kept, for ever; null: state.db in the folder of Clew, ~/.clew", shape=STORE
+        None, "The database of sessions; null: state.db in the folder of Clew, ~/.clew", shape=STORE
     )
-    vectors: bool = setting(False, "Find what a question means, beside its words; needs the extra vectors")
+    vectors: bool = setting(False, "Search by meaning, too; needs the extra vectors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class GatewaySettings:
     total_requests_per_minute: int | None = setting(None, "Of all callers; null: no limit", low=1)
     total_concurrent_requests: int | None = setting(1_024, "Of all callers at the same time; null: no limit", low=1)
     names: str | None = setting(
-        None, "Names beside localhost under which clients call it, with or without a port, parted by commas"
+        None, "Names beside localhost under which clients call it, with or without a port, separated by commas"
     )
     log: str = setting(
         "text", "A line for each request on standard error, without any text of it", choices=("text", "json", "none")

@@ -2,7 +2,7 @@
 
 Reads the store and shows it, within an owner: sessions, one session request by request, its tree, its handoffs, what
 fills windows. It changes nothing; what a person does there goes through the hosted conversations, which are served
-beside it. Knows no gateway and no upstream: whoever puts it together says how people sign in.
+beside it. Knows no gateway and no upstream: its host decides how people sign in.
 """
 
 from clew.dashboard.catalog import SessionCatalog

@@ -59,7 +59,7 @@ _CLIENTS = {
     "pi": "pi (imported)",
 }
 ACTIVE_SECONDS = 90.0
-"""A session in which nothing was said for so long is not at work: most replies and tools take less."""
+"""A session without a new message for so long is idle: most replies and tools take less time."""
 _NOTHING = UsageTotal({}, 0, CanonicalUsage(), 0, 0)
 
 
@@ -186,7 +186,7 @@ class SessionCatalog:
             self._figures.clear()
 
     async def openings(self, sessions: Sequence[ConversationOverview]) -> list[str]:
-        """The first words of some sessions, each in its place; a branch has those of the session it came from."""
+        """The first words of some sessions, each in its place; a branch has those of its origin."""
         known = (await self.state()).by_conversation
         roots = [_where_it_began(each, known) for each in sessions]
         unread = sorted({root for root in roots if root not in self._openings})
@@ -260,7 +260,7 @@ class SessionCatalog:
 
 
 def client_of(client: str) -> str:
-    """What a person calls the program that a session came from, be it by its name or by the source of the session."""
+    """The display name of the program of a session, from its name or the source of the session."""
     return _CLIENTS.get(client, client)
 
 
@@ -273,12 +273,12 @@ def words_of(message: Message | None) -> str:
 
 
 def is_active(overview: ConversationOverview, now: datetime) -> bool:
-    """Whether a session is at work: it has not ended, and something was said in it just now."""
+    """Whether a session is at work: it has not ended, and has a message of the last minutes."""
     return overview.ended is None and (now - overview.updated).total_seconds() <= ACTIVE_SECONDS
 
 
 def _is_whole(overview: ConversationOverview) -> bool:
-    """Whether a view is the whole history: without a compaction, here or where it came from, it is."""
+    """Whether a view is the whole history: true without a compaction, here or in its origin."""
     return not overview.last_entry and not overview.shared
 
 

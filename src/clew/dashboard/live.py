@@ -92,7 +92,7 @@ class LiveChanges:
                 self._task = None
 
     async def end(self) -> None:
-        """Let every stream end: whoever follows would keep the server from stopping."""
+        """Let every stream end: open streams would keep the server from stopping."""
         self.is_ending.set()
         for follower in self._followers:
             follower.has_more.set()

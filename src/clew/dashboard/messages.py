@@ -145,9 +145,6 @@ def _plain_call(call: Any, chars: int) -> dict[str, Any]:
     return {"name": name_of_call(call), "arguments": arguments[:most]}
 
 
-# -- compactions -------------------------------------------------------------------------------------------------------
-
-
 async def find_compaction(catalog: SessionCatalog, overview: ConversationOverview, id: int) -> CommittedCompaction:
     found = await catalog.store.compaction(overview.newest, id)
     if found is None:

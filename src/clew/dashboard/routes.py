@@ -1,6 +1,6 @@
 """The dashboard over HTTP: the page, signing in, what it shows as JSON, and what changes as events.
 
-Every call that answers with data is within the owner of whoever is signed in. Nothing here changes a session: that is
+Every answer with data is limited to the owner who is signed in. Nothing here changes a session: that is
 done by the API of hosted conversations, which is served below `/dashboard` with the same cookie and token.
 """
 
@@ -132,8 +132,6 @@ class DashboardRoutes:
             self._reading = asyncio.create_task(self._catalog.read_ahead())
             self._reading.add_done_callback(_log_failure)
 
-    # -- around every call ---------------------------------------------------------------------------------------------
-
     def _answered(self, serve: Serve) -> Serve:
         """Every failure as an answer."""
 
@@ -153,21 +151,19 @@ class DashboardRoutes:
             except (web.HTTPException, ConnectionError):
                 raise
             except Exception as problem:
-                # The outermost door. A trace might quote what was said.
+                # The outermost door. A trace might quote messages.
                 _log.error("a call of the dashboard failed: %s", type(problem).__name__)
                 return refusal_answer(DashboardRefusal(500, "internal", "something failed inside the dashboard"))
 
         return answer
 
     def _shown(self, show: Show) -> Serve:
-        """What is shown to whoever is signed in."""
+        """The data that a visitor who is signed in may see."""
 
         async def serve(request: web.Request) -> web.StreamResponse:
             return json_answer(await show(request, await self.sessions.require(request)))
 
         return serve
-
-    # -- the page ------------------------------------------------------------------------------------------------------
 
     async def _move_in(self, _request: web.Request) -> web.StreamResponse:
         return web.Response(status=308, headers={"Location": f"{COOKIE_PATH}/"})
@@ -177,8 +173,6 @@ class DashboardRoutes:
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         return _file_answer(request, request.match_info["path"])
-
-    # -- signing in ----------------------------------------------------------------------------------------------------
 
     async def _me(self, request: web.Request) -> web.StreamResponse:
         found = await self.sessions.find(request)
@@ -216,8 +210,6 @@ class DashboardRoutes:
             "read_only_reason": reason,
             "now": datetime.now(UTC).isoformat(),
         }
-
-    # -- what is shown -------------------------------------------------------------------------------------------------
 
     def _pages(self) -> Mapping[str, Show]:
         """What answers each path."""
@@ -266,8 +258,6 @@ class DashboardRoutes:
             raise refuse("handoff_sections is not what a preview gives") from error
         return handoff_view(handoff, range(found.next_seq))
 
-    # -- events --------------------------------------------------------------------------------------------------------
-
     async def _events(self, request: web.Request) -> web.StreamResponse:
         signed_in = await self.sessions.require(request)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
@@ -289,9 +279,6 @@ class DashboardRoutes:
         return response
 
 
-# -- answers -----------------------------------------------------------------------------------------------------------
-
-
 def is_dashboard_path(path: str) -> bool:
     """Whether a path is one of the dashboard, or would be."""
     return path == COOKIE_PATH or path.startswith(f"{COOKIE_PATH}/")
@@ -302,8 +289,8 @@ def json_answer(value: Any, status: int = 200) -> web.Response:
 
 
 def refusal_answer(refusal: DashboardRefusal) -> web.Response:
-    told = {"kind": refusal.kind, "message": str(refusal), "remedy": refusal.remedy}
-    return json_answer({"error": told}, refusal.status)
+    fields = {"kind": refusal.kind, "message": str(refusal), "remedy": refusal.remedy}
+    return json_answer({"error": fields}, refusal.status)
 
 
 async def _tell(response: web.StreamResponse, name: str, fields: Mapping[str, Any]) -> None:
@@ -336,7 +323,7 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
 
 
 def _file_answer(request: web.Request, name: str) -> web.StreamResponse:
-    """A file of the page: it holds no data, so that nobody has to sign in for it."""
+    """A file of the page: it holds no data, so it needs no sign-in."""
     path = PAGE_FOLDER / name
     if not _FILE_NAME.fullmatch(name) or path.suffix not in _TYPES or not path.is_file():
         return refusal_answer(DashboardRefusal(404, "not_found", f"there is no file {name[:100]!r}"))

@@ -181,7 +181,6 @@ def plain_session(
 def plain_usage(total: UsageTotal, auxiliary: UsageTotal | None) -> dict[str, Any]:
     """Calls added up; an amount is null where no price, or no comparison, is known."""
     used = total.usage
-    has_price = total.calls > total.calls_of_unknown_cost or not total.calls
     return {
         "calls": total.calls,
         "prompt_tokens": used.prompt_tokens,
@@ -189,7 +188,7 @@ def plain_usage(total: UsageTotal, auxiliary: UsageTotal | None) -> dict[str, An
         "cache_read_tokens": used.cache_read_tokens,
         "cache_write_tokens": used.cache_write_tokens,
         "output_tokens": used.output_tokens,
-        "cost_usd": dollars(total.cost_micros) if has_price else None,
+        "cost_usd": total.cost_usd,
         "calls_of_unknown_cost": total.calls_of_unknown_cost,
         "cache_hits": total.cache_hits,
         "hit_share": used.cache_read_tokens / used.prompt_tokens if used.prompt_tokens else None,

@@ -40,7 +40,7 @@ class DashboardRefusal(Exception):  # noqa: N818 (reads as what it says)
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Whoever has signed in, and what is shown to them."""
+    """A person who has signed in, and the data that they may see."""
 
     name: str
     """What the cookie names them by."""
@@ -58,19 +58,19 @@ class SignIn(Protocol):
     kind: SignInKind
 
     async def admit(self, secret: str) -> Visitor:
-        """Whoever shows a secret; raises `DashboardRefusal`."""
+        """The visitor with this secret; raises `DashboardRefusal`."""
 
     async def visitor(self, name: str) -> Visitor | None:
-        """Whoever a cookie names, if they may still look."""
+        """The visitor of a cookie, if they still have access."""
 
     async def note(self) -> str | None:
-        """Why nobody can sign in here now, in words; None where one can."""
+        """Why sign-in is impossible now; None where it is possible."""
 
 
 class LaunchSignIn:
-    """Sign-in with the link that the command prints: for the person at this terminal, and for nobody else.
+    """Sign-in with the link that the command prints: for the person at this terminal only.
 
-    A link is good once. Another one is made then, and told to `on_used`, for another browser.
+    A link is good once. `on_used` then gets the next one, for another browser.
     """
 
     kind: SignInKind = "launch"
@@ -98,7 +98,7 @@ class LaunchSignIn:
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A visitor with the cookie that they came with."""
+    """A visitor with the cookie of their request."""
 
     visitor: Visitor
     cookie: str = field(repr=False)
@@ -134,7 +134,7 @@ class CookieSessions:
         self._ended[signed_in.cookie] = now + SIGNED_IN_SECONDS
 
     async def find(self, request: web.Request) -> SignedIn | None:
-        """Whoever sent a request; None where nobody has signed in."""
+        """The visitor who sent a request; None without a sign-in."""
         cookie = request.cookies.get(_cookie_name(request), "")
         body, _, mac = cookie.rpartition(".")
         parts = body.split(".")
@@ -148,9 +148,9 @@ class CookieSessions:
         return SignedIn(visitor, cookie)
 
     async def require(self, request: web.Request, *, is_change: bool = True) -> SignedIn:
-        """Whoever sent a request; raises `DashboardRefusal` where nobody has signed in, or what it asks has no token.
+        """The visitor who sent a request; `DashboardRefusal` if they are not signed in, or a change has no token.
 
-        `is_change` False: it changes nothing in the store, so that also those may ask it who may only look.
+        `is_change` False: the request changes nothing in the store, so visitors with read access may send it.
         """
         found = await self.find(request)
         if found is None:

@@ -57,7 +57,7 @@ def compaction_effects(accounts: Sequence[CompactionAccount], calls: Sequence[Re
     effects = []
     for index, account in enumerate(accounts):
         stop = starts[index + 1] if index + 1 < len(accounts) else len(requests)
-        # Of one that was undone nobody knows until when it served.
+        # When a compaction was undone is not recorded.
         since = requests[starts[index] : stop] if account.is_in_effect else []
         costs = [call.cost_micros for call in written[index]]
         saved, basis = _saved(account, since)

@@ -31,7 +31,7 @@ _PART_OF_ROLE: Final[Mapping[str, str]] = {
     "tool": "results",
 }
 BYTES_PER_TOKEN: Final = 4.0
-"""Of a message's JSON, where nobody counted its tokens."""
+"""Of a message's JSON, where its tokens were not counted."""
 RESULT_BOUND: Final = 2_000
 """Tokens: a result that is longer is mostly read in part."""
 _MAX_KEPT_SIZES: Final = 400_000

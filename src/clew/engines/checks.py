@@ -34,9 +34,6 @@ _ESTIMATES_DIFFER = 0.05
 _END_CHARS = 40
 
 
-# -- one compaction ----------------------------------------------------------------------------------------------------
-
-
 def broken_promises(before: Sequence[Message], done: Compaction, model: str | None = None) -> list[str]:
     """Everything that is wrong with a compaction of these messages; empty when it may be sent.
 
@@ -131,7 +128,7 @@ def _summaries_hold_their_text(before: Sequence[Message], done: Compaction) -> I
     del before
     for item in done.summaries:
         if not item.covers:
-            yield f"a summary stands for no message: {_opening(item.message)}"
+            yield f"a summary covers no message: {_opening(item.message)}"
         if not item.text:
             yield f"a summary has no text, though its message has: {_opening(item.message)}"
 
@@ -160,9 +157,6 @@ _PROMISES = (
     _keeps_what_it_calls_kept,
     _summaries_hold_their_text,
 )
-
-
-# -- a quick check of an engine ----------------------------------------------------------------------------------------
 
 
 async def check_engine(make: EngineFactory) -> list[str]:

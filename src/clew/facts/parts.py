@@ -222,9 +222,6 @@ def _noise_of_long(line: str) -> str:
     return "numbers" if sum(map(line.count, _NUMBER_CHARS)) > _NUMBERS_SHARE * len(line) else ""
 
 
-# -- JSON --------------------------------------------------------------------------------------------------------------
-
-
 def json_lines(text: str) -> list[str] | None:
     """The values of a JSON text as `key: value` lines; None where the text is no JSON object or list."""
     start = text.lstrip()[:1]

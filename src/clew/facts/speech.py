@@ -90,10 +90,10 @@ _REPLACES = tuple(_SPEECH["rule"]["replaces"])
 _DECISION_CHARS = range(20, 300)
 _OTHER_PHRASES = tuple(phrase for phrase in DECISION.phrases if not phrase.isascii())
 _ONE_WORD_PHRASES = tuple(phrase for phrase in DECISION.phrases if phrase.isascii() and " " not in phrase)
-_PHRASES_BY_WORD = {
-    word: [phrase for phrase in DECISION.phrases if phrase.startswith(f"{word} ")]
-    for word in {phrase.split()[0] for phrase in DECISION.phrases if phrase.isascii() and " " in phrase}
-}
+_PHRASES_BY_WORD: dict[str, list[str]] = {}
+for _phrase in DECISION.phrases:
+    if _phrase.isascii() and " " in _phrase:
+        _PHRASES_BY_WORD.setdefault(_WORD.findall(_phrase)[0], []).append(_phrase)
 _SENTENCE_MARKS = (". ", "! ", "? ", "。")
 _GOVERNING = frozenset(_SPEECH["governing"]["names"].split())
 
@@ -204,7 +204,7 @@ def decisions_in(text: str) -> list[str]:
 def _decision_phrases(lowered: str) -> Iterable[str]:
     """The phrases that a text may have, found by its words; a phrase of several words has its first word in it."""
     whole = _ONE_WORD_PHRASES if lowered.isascii() else (*_ONE_WORD_PHRASES, *_OTHER_PHRASES)
-    words = lowered.split()
+    words = _WORD.findall(lowered)
     if _PHRASES_BY_WORD.keys().isdisjoint(words):
         return whole
     known = _PHRASES_BY_WORD.keys() & words

@@ -122,8 +122,6 @@ class FactLog:
             self.facts.append(Fact(kind, name, value, number, detail and shorten(detail, _DETAIL_CHARS)))
             self._values[kind, name] = value
 
-    # -- people and plans ----------------------------------------------------------------------------------------------
-
     def add_request(self, said: str, number: int, *, chosen: str, cancels: bool) -> None:
         before = self._task or (self._answered if cancels else "")
         if before:
@@ -169,8 +167,6 @@ class FactLog:
             if name not in names and self._values.get(("task", name)) not in _ENDED:
                 self._note("task", name, "dropped", number)
         self._plan = names
-
-    # -- results -------------------------------------------------------------------------------------------------------
 
     def add_run(self, command: str, outcome: Outcome, text: str, number: int) -> None:
         """What a command line did beside the files that it changed."""

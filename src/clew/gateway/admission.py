@@ -56,9 +56,6 @@ class RequestBounds:
     """So long the rest of a refused body is thrown away, so that the client reads its answer before the end."""
 
 
-# -- names -------------------------------------------------------------------------------------------------------------
-
-
 class OwnNames:
     """The names under which a gateway may be called. A page that points a name of its own here is refused by it."""
 
@@ -119,9 +116,6 @@ def is_plain_path(raw_path: str) -> bool:
     """Whether nothing in a path, as received, could mean another path elsewhere."""
     path = _ARN.sub(r"\1\2", raw_path.partition("?")[0].partition("#")[0], count=1)
     return path.isascii() and "//" not in path and not _ENCODED.search(path)
-
-
-# -- bodies ------------------------------------------------------------------------------------------------------------
 
 
 async def read_body(request: web.Request, bounds: RequestBounds) -> bytes:

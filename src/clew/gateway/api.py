@@ -604,8 +604,8 @@ def description(operations: Sequence[ApiOperation]) -> Schema:
             "title": "Clew: hosted conversations",
             "version": __version__,
             "description": "Conversations that keep their own history and stay inside the window of their model. "
-            "Everything is within the caller: another's conversation is as unknown as one that never was. Where the "
-            "gateway has no keys, a caller is told by the credential for the upstream that it sends.",
+            "A caller sees its own conversations only; those of others are answered as unknown. Where the gateway has "
+            "no keys, a caller is identified by its credential for the upstream.",
         },
         "paths": paths,
         "components": {

@@ -52,9 +52,6 @@ def aws_credential(environ: Mapping[str, str]) -> AwsCredential | None:
     return AwsCredential(key_id, secret, environ.get("AWS_SESSION_TOKEN") or "", region)
 
 
-# -- signatures --------------------------------------------------------------------------------------------------------
-
-
 def signed_headers(
     credential: AwsCredential, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, now: datetime
 ) -> dict[str, str]:
@@ -131,9 +128,6 @@ def _signature(secret: str, scope: str, method: str, url: str, headers: Mapping[
 
 def _pairs(query: str) -> list[tuple[str, str]]:
     return parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
-
-
-# -- frames ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Caller:
 
     @property
     def credential_id(self) -> str:
-        """What tells the credential that the upstream is asked with from others; none of it is readable."""
+        """An id of the credential for the upstream; the credential cannot be read from it."""
         return self.owner if self.key is None else "ours"
 
     def withheld(self, *, is_fallback: bool = False) -> frozenset[str]:
@@ -425,7 +425,7 @@ class CallMeter:
                 one.under_way -= 1
 
     async def forget_resting(self) -> None:
-        """Forget those who have nothing under way and no portion left; they are as anybody who has never come."""
+        """Forget those who have nothing under way and no portion left, so that they are new again."""
         now, minute = self._clock(), 60.0
         for caller, calls in list(self._callers.items()):
             rested = now - (calls.until - _KEPT_SECONDS)

@@ -298,7 +298,7 @@ class OpenConversation:
         call: ModelCall | None,
         taken: TakenHistory | None,
     ) -> bool:
-        """The reply to the request for a history; whether it could be kept as such."""
+        """Record the reply to the request of a history; False where another process has continued the conversation."""
         try:
             return await self.view.record(items, usage, call, taken)
         except StaleHistory:

@@ -453,7 +453,7 @@ class RequestFitting:
             recovery.max_tokens = cap
 
     def _watch_writing(self, exchange: GatewayExchange, writing: asyncio.Task[None] | None) -> None:
-        """Tell where what came could not be kept; it comes again with the next request."""
+        """Log a failure to store the new messages; the client sends them again with the next request."""
         if writing is None:
             return
 
@@ -935,7 +935,7 @@ class Exchanges:
         return last
 
     def _teller(self, exchange: GatewayExchange, content_type: str) -> UsageTeller | None:
-        """What tells the client other usage than came; None where it is told what came."""
+        """Rewrites the usage that the client is shown; None where it is shown unchanged."""
         conversation = exchange.conversation
         if exchange.mode == "observe" or conversation is None:
             return None

@@ -293,9 +293,9 @@ class HostedConversations:
     async def send(
         self, asker: HostedCaller, id: str, content: str, on_delta: OnDelta | None = None, name: str | None = None
     ) -> HostedAnswer:
-        """The answer to a question. Whoever stops waiting stops nothing: the answer is kept when it comes.
+        """The answer to a question. A caller that stops waiting does not cancel it: the answer is still stored.
 
-        `name` is the question's own: asked again by it, the model is not asked again.
+        A question with the `name` of an earlier one gets the earlier answer.
         """
         found = await self.find_hosted(asker.owner, id)
         return await self._run(found.id, self._answer(asker, found, content, on_delta, name))

@@ -256,7 +256,7 @@ class HostingRoutes:
     def __init__(
         self, hosted: HostedConversations, callers: Callers, feed: EventFeed, find_asker: FindAsker | None = None
     ) -> None:
-        """`find_asker` tells who asks, where that is not told by a credential."""
+        """`find_asker` identifies the caller of a request without a credential."""
         self._hosted = hosted
         self._find_asker = find_asker or self._asker_of_credential
         self._store = hosted.store

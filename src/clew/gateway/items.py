@@ -66,8 +66,6 @@ def _is_thinking(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type") in _THINKING
 
 
-# -- cache breakpoints for clients that set none -----------------------------------------------------------------------
-
 _MARKER = {"type": "ephemeral"}
 _MESSAGES = 3
 _UNMARKABLE = ("thinking", "redacted_thinking")

@@ -41,7 +41,7 @@ class ReplyMerger(ABC):
 
     usage_field: ClassVar[str] = "usage"
     head_fields: ClassVar[tuple[str, ...]] = ("id", "created", "created_at", "model")
-    """What tells one reply from another: the client gets that of the first one."""
+    """The fields that identify a reply: the client gets those of the first one."""
     names_events: ClassVar[bool] = False
     """Whether an event of a stream has a name beside its data, which is its type."""
 

@@ -211,7 +211,7 @@ _MICROS = 1_000_000
 
 
 class GatewayMetrics(GatewayObserver):
-    """Counts what it is told, in a registry of its own."""
+    """Counts events and calls, in a registry of its own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -511,7 +511,7 @@ class EventFeed:
         while follower.waiting:
             event = follower.waiting.popleft()
             fields = asdict(event)
-            # What has no session is of nobody, and not told to anybody.
+            # An event without a session belongs to no owner, and is not sent.
             belongs = await self._belongs(fields["session"]) if "session" in fields else None
             if belongs is not None and owner in (None, belongs[0]):
                 name = _WORD.sub("_", type(event).__name__).lower()

@@ -1,6 +1,6 @@
-"""A reply on its way to the client: bytes pass as they come, and are read beside that.
+"""Passes a reply to the client as received, and reads it at the same time.
 
-What a client is told of usage may differ from what the upstream told; nothing else of a reply is changed.
+Only the usage that a client is shown may differ from the upstream's.
 """
 
 from __future__ import annotations

@@ -249,8 +249,6 @@ class GatewayServer(_Listener):
             await self.meter.forget_resting()
             await self.exchanges.look_after_idle()
 
-    # -- checks --------------------------------------------------------------------------------------------------------
-
     async def _served(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Every path that is not open has a caller who may call it."""
         arrived, request, handler = request, *await self._without_token(request, handler)
@@ -324,8 +322,6 @@ class GatewayServer(_Listener):
             assert request.transport is not None
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    # -- paths ---------------------------------------------------------------------------------------------------------
-
     async def _alive(self, _request: web.Request) -> web.Response:
         return web.json_response(
             {"gateway": "clew", "version": __version__, "mode": self.exchanges.mode, "status": "ok"}
@@ -377,7 +373,7 @@ def _sent_bytes(response: web.StreamResponse) -> int:
 
 
 async def _state_of(asked: Awaitable[None]) -> str:
-    """`ok`, or what is wrong with something that is asked: its words are for the log of whoever runs it."""
+    """`ok`, or a short reason; details go to the log."""
     try:
         await asyncio.wait_for(asked, READY_SECONDS)
     except TimeoutError:

@@ -35,7 +35,7 @@ SILENT_SECONDS = 600.0
 """The longest silence of the upstream: models think for minutes."""
 _PIECE_BYTES = 256 * 1024
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# For us, or about the way to us: where callers are is nothing to tell a provider.
+# For Clew, or with the addresses of callers, which are not a provider's business.
 _NOT_PASSED_BEGINNINGS = ("x-clew-", "x-forwarded-")
 # Of one connection, or of the body as it was between the client and us.
 _NOT_PASSED = frozenset(
@@ -122,7 +122,7 @@ class UpstreamServer:
         return self.wires == {"bedrock"} or _known_at(self.host) == "bedrock"
 
     def limit_to_host(self) -> None:
-        """Where nobody says what it serves, let that be what is known to be at its address."""
+        """Without configured wires, use those of its address."""
         if not self.wires:
             self.wires = frozenset(_known_at(self.host).split())
 

@@ -143,8 +143,6 @@ def _part_text(part: Any) -> str:
     return f"[{kind} not shown]"
 
 
-# -- chunks ------------------------------------------------------------------------------------------------------------
-
 # No token has more chars than this, except for blanks; a chunk looks at no more of a long message.
 _CHARS_PER_TOKEN = 12
 # A long message is begun in a chunk that has messages already only if at least this share of it is free.

@@ -37,7 +37,7 @@ class ConversationExtension:
     beside: Sequence[str] = ()
     """Texts that it shows beside these: the system prompt."""
     is_only_way: bool = False
-    """Whether the model is asked in no other way, and once: it is somebody else's, who has requests of its own."""
+    """Whether the model is asked only this way, and once: it belongs to a client that sends its own requests."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def write_prompt(contents: PromptContents) -> str:
 
 
 def write_instruction(source: SummaryInput, budget: int, *, is_brief: bool = False) -> str:
-    """What a model is told at the end of a conversation that it is in, to get a handoff of at most `budget` tokens.
+    """The instruction at the end of a model's own conversation, to get a handoff of at most `budget` tokens.
 
     `is_brief`: the headings alone, and the newest requests only, for windows that have little room left.
     """
@@ -173,8 +173,6 @@ def unique_delimiter(texts: Sequence[str]) -> str:
             return delimiter
         digest.update(b"again")
 
-
-# -- reading the reply -------------------------------------------------------------------------------------------------
 
 _THINKING = re.compile(r"\A\s*<(think|thinking|thought|reasoning|analysis)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _OPEN_THINKING = re.compile(r"\A\s*<(?:think|thinking|thought|reasoning|analysis)>", re.IGNORECASE)

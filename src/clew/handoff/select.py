@@ -90,7 +90,6 @@ class Frame:
     chars: int
 
 
-_NO_FRAME = Frame(frozenset(), 0)
 SHOWN_AGAIN = 0.15
 """What a term counts when it was shown once before; later it counts nothing."""
 BESIDE = 1.5

@@ -119,8 +119,8 @@ class ModelSummarizer:
             if extension is None or extension.is_only_way or not is_about_request(failure):
                 raise
             summary = await self._from_text(attempt, progress)
-            told = f"{attempt.model.name} {describe_failure(failure)} when it was asked in the conversation itself"
-            return replace(summary, warnings=(f"{told}; it was asked again with a text of it.", *summary.warnings))
+            what = f"{attempt.model.name} {describe_failure(failure)} when it was asked in the conversation itself"
+            return replace(summary, warnings=(f"{what}; it was asked again with a text of it.", *summary.warnings))
         return extended or await self._from_text(attempt, progress)
 
     async def _extended(self, attempt: SummaryAttempt) -> ModelSummary | None:

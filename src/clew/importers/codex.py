@@ -132,7 +132,7 @@ class _RolloutReader:
     def _note_session(self, payload: Mapping[str, Any]) -> None:
         metadata = self._metadata
         if metadata.session is None:
-            # A fork repeats the line of the session it came from behind its own.
+            # A fork repeats the line of its origin after its own.
             metadata.session = _string(payload.get("id"))
             metadata.parent = _parent(payload.get("source"))
         metadata.directory = _string(payload.get("cwd")) or metadata.directory

@@ -82,7 +82,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         return _try_connect(f"{address}?mode=ro")
     except sqlite3.OperationalError:
-        # In a folder where nothing may be written, a write-ahead log cannot be shared; then nobody writes there either.
+        # In a folder where nothing may be written, a write-ahead log cannot be shared; then there is no writer either.
         return _try_connect(f"{address}?mode=ro&immutable=1")
 
 

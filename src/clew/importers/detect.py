@@ -193,8 +193,6 @@ def plain_session(
         raise source.unreadable(str(error).rstrip("."), "Mend that message, or give another dialect") from error
 
 
-# -- plain conversations -----------------------------------------------------------------------------------------------
-
 _LIST_FIELDS = ("messages", "input", "contents")
 
 

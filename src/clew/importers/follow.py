@@ -202,7 +202,7 @@ class FolderFollower:
                 self._known.forget()
 
     async def _become_the_only_one(self, home: Path, stack: contextlib.ExitStack, seconds: float) -> bool:
-        """Wait until no other process follows for this home; False where `stop` came first."""
+        """Wait until no other process follows for this home; False where `stop` was set first."""
         descriptor = _open_lock(home)
         stack.callback(os.close, descriptor)
         while not self._stopped.is_set():

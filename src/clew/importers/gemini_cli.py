@@ -18,7 +18,7 @@ _SPOKEN = ("user", "gemini")
 
 
 class _MessagePlace(NamedTuple):
-    """Where the newest form of a message stands."""
+    """The index of the newest form of a message."""
 
     line: int
     position: int

@@ -257,7 +257,7 @@ class _SessionWriter:
         return any(row.message["role"] in _PROMPT_ROLES for row in await self._store.messages(self._session, 0, 1))
 
     async def finish(self) -> None:
-        """Record usage that the file counts per session, and a title that came late in it."""
+        """Record usage that the file counts per session, and a title that the file has only near its end."""
         if self._dry_run:
             return
         for total in self._metadata.usage:

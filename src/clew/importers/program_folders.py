@@ -63,7 +63,7 @@ _PLACES: tuple[tuple[str, _Place], ...] = (
 
 def program_folders(environ: Mapping[str, str]) -> tuple[ProgramFolder, ...]:
     """The usual places of the known programs that are there. opencode's old folder counts where it has no database."""
-    # Of this environment alone: whoever runs a command for somebody else means that one's files, not their own.
+    # Of this environment alone: a command that runs for another user means the files of that user.
     named = environ.get("HOME") or environ.get("USERPROFILE")
     if not named:
         return ()
@@ -97,7 +97,7 @@ def fingerprint(path: Path) -> Fingerprint | None:
 
 
 class ImportedFiles:
-    """Which files were imported as they are, each with a session that came of it."""
+    """Which files were imported as they are, each with a session that was made from it."""
 
     def __init__(self, path: Path | None, store: str) -> None:
         self._path = path

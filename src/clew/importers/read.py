@@ -52,7 +52,7 @@ class Transcript:
     `pi`."""
     notices: tuple[str, ...] = ()
     usage: tuple[tuple[int, Mapping[str, Any]], ...] = ()
-    """What providers reported, in the program's own shape, with the index of the message each report came with."""
+    """What providers reported, in the program's own shape, with the index of the message of each report."""
 
 
 def read_transcript(
@@ -212,9 +212,6 @@ def _session_in_line(source: ByteSource, line: JsonLine) -> SourceSession:
     own = record.get("session_id") or record.get("id")
     metadata.session = own if isinstance(own, str) else None
     return plain_session(source, "jsonl", record, metadata, name)
-
-
-# -- files of a folder -------------------------------------------------------------------------------------------------
 
 
 def session_files(folder: Path) -> list[Path]:

@@ -149,7 +149,7 @@ class ByteSource:
     def _open_path(self, path: Path) -> BinaryIO:
         try:
             kind = next((kind for is_kind, kind in _SPECIAL if is_kind(path.stat().st_mode)), None)
-            # The output of another command has a name there, and whoever gives it waits for that command.
+            # The output of another command has a name there, and reading it waits for that command.
             if kind is not None and not str(path).startswith(_OPEN_FILES):
                 raise self.unreadable(f"is a {kind}", "Name a file; `-` reads standard input")
             stream = path.open("rb")
@@ -217,7 +217,7 @@ class ByteSource:
                     inflater = zlib.decompressobj(wbits=31) if rest else inflater
         yield inflater.flush()
         if not inflater.eof:
-            notices.add("the gzip file is cut off; what it holds up to there was read")
+            notices.add("the gzip file is cut off; its content up to there was read")
 
 
 def _objects(text: bytes) -> int:

@@ -76,19 +76,16 @@ def _usage_of(response: Any) -> CanonicalUsage | None:
     return usage_within(*map(used.get, names)) if used else None
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 class AgentFrameworkBlocks(BlockFormat):
     """Contents of messages."""
 
     def open(self, item: Any) -> tuple[str, Sequence[Any]]:
         return item.role, item.contents
 
-    def build(self, role: str, blocks: list[Any], came: Any) -> Any:
-        if came is None:
+    def build(self, role: str, blocks: list[Any], original: Any) -> Any:
+        if original is None:
             return ChatMessage(role, blocks)
-        changed = copy(came)
+        changed = copy(original)
         changed.contents, changed.raw_representation = blocks, None
         return changed
 
@@ -116,21 +113,21 @@ class AgentFrameworkBlocks(BlockFormat):
         # Files, and what the tools of a provider did: it counts, and stays as it is.
         return {"type": block.type, "content": block.to_dict()}
 
-    def write_result(self, message: Message, came: Any) -> Any:
-        if came is not None and self.read_result(came) == message:
-            return came
+    def write_result(self, message: Message, original: Any) -> Any:
+        if original is not None and self.read_result(original) == message:
+            return original
         written = Content.from_function_result(message.get("tool_call_id", ""), result=text_of(message))
-        if came is None:
+        if original is None:
             return written
-        changed = copy(came)
+        changed = copy(original)
         changed.result, changed.items, changed.raw_representation = written.result, written.items, None
         return changed
 
-    def write_call(self, call: ToolCall, came: Any) -> Any:
+    def write_call(self, call: ToolCall, original: Any) -> Any:
         arguments = call["function"]["arguments"]
-        if came is None:
+        if original is None:
             return Content.from_function_call(call["id"], name_of_call(call), arguments=arguments)
-        changed = copy(came)
+        changed = copy(original)
         changed.arguments, changed.raw_representation = arguments, None
         return changed
 

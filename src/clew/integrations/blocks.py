@@ -22,8 +22,8 @@ class BlockFormat(ABC):
         """The role of a message of the framework, and its blocks."""
 
     @abstractmethod
-    def build(self, role: str, blocks: list[Any], came: Any) -> Any:
-        """A message of the framework, by the one it came from (None where there is none)."""
+    def build(self, role: str, blocks: list[Any], original: Any) -> Any:
+        """A message of the framework, made from its original (None where there is none)."""
 
     @abstractmethod
     def read_result(self, block: Any) -> Message | None:
@@ -40,16 +40,14 @@ class BlockFormat(ABC):
         """A text, a picture, a file: whatever else a model is shown."""
 
     @abstractmethod
-    def write_result(self, message: Message, came: Any) -> Any:
-        """A block for a result, by the one it came from."""
+    def write_result(self, message: Message, original: Any) -> Any:
+        """A block for a result, made from its original."""
 
     @abstractmethod
-    def write_call(self, call: ToolCall, came: Any) -> Any: ...
+    def write_call(self, call: ToolCall, original: Any) -> Any: ...
 
     @abstractmethod
     def write_text(self, text: str) -> Any: ...
-
-    # -- messages ------------------------------------------------------------------------------------------------------
 
     def format(self) -> MessageFormat:
         return MessageFormat(self._read, self._write)
@@ -60,10 +58,10 @@ class BlockFormat(ABC):
             return [{"role": "system", "content": as_content(self._parts(blocks))}]
         return self.read_reply(blocks) if role == "assistant" else self.read_other(blocks)
 
-    def _write(self, messages: Sequence[Message], came: Any) -> Any:
-        role, blocks = messages[0]["role"], self.open(came)[1] if came is not None else ()
+    def _write(self, messages: Sequence[Message], original: Any) -> Any:
+        role, blocks = messages[0]["role"], self.open(original)[1] if original is not None else ()
         written = self.write_reply(messages[0], blocks) if role == "assistant" else self.write_other(messages, blocks)
-        return self.build(role, written, came)
+        return self.build(role, written, original)
 
     def read_reply(self, blocks: Sequence[Any]) -> list[Message]:
         """The blocks of a message of the model."""
@@ -85,29 +83,29 @@ class BlockFormat(ABC):
                 between = []
         return [*messages, *self._user(between)] or [{"role": "user", "content": ""}]
 
-    def write_reply(self, message: Message, came: Sequence[Any] = ()) -> list[Any]:
+    def write_reply(self, message: Message, original: Sequence[Any] = ()) -> list[Any]:
         """The blocks of a message of the model that was changed: thinking first, since a signature holds for that."""
-        texts = [block for block in came if (self.read_part(block) or {}).get("type") == "text"]
+        texts = [block for block in original if (self.read_part(block) or {}).get("type") == "text"]
         said = text_of(message)
         if said != text_of({"role": "assistant", "content": self._parts(texts)}):
             texts = [self.write_text(said)] if said else []
-        thinking = [block for block in came if self.read_thinking(block) is not None]
+        thinking = [block for block in original if self.read_thinking(block) is not None]
         calls = {call["id"]: call for call in calls_of(message)}
-        others = [block for block in came if all(block is not it for it in (*thinking, *texts))]
+        others = [block for block in original if all(block is not it for it in (*thinking, *texts))]
         rest = [self._rest(block, calls) for block in others if (self.read_part(block) or {}).get("type") != "text"]
         return [*thinking, *texts, *rest, *(self.write_call(call, None) for call in calls.values())]
 
-    def write_other(self, messages: Sequence[Message], came: Sequence[Any] = ()) -> list[Any]:
+    def write_other(self, messages: Sequence[Message], original: Sequence[Any] = ()) -> list[Any]:
         """The blocks of any other message that was changed."""
         written: list[Any] = []
         for message in messages:
             if message["role"] == "tool":
-                found = (block for block in came if _answers(self.read_result(block), message))
+                found = (block for block in original if _answers(self.read_result(block), message))
                 written.append(self.write_result(message, next(found, None)))
                 continue
             content: Any = message.get("content")
             for part in content if isinstance(content, list) else [text_part(content or "")]:
-                same = next((block for block in came if self.read_part(block) == part), None)
+                same = next((block for block in original if self.read_part(block) == part), None)
                 written.append(self.write_text(str(part.get("text", ""))) if same is None else same)
         return written
 

@@ -30,7 +30,7 @@ class MessageFormat:
     read: Callable[[Any], Sequence[Message]]
     """The messages that an object of the framework represents, at least one."""
     write: Callable[[Sequence[Message], Any], Any]
-    """An object for messages that were changed or written, by the one they came from (None where there is none)."""
+    """An object for messages that were changed or written, made from their original (None where there is none)."""
     dialect: DialectName | None = "openai_chat"
     """Of the messages that are read; None: found out."""
 
@@ -238,8 +238,8 @@ class FrameworkConversation:
                 continue
             for together in [messages] if place >= 0 else [[message] for message in messages]:
                 known = next((it for it in self._written if _is_whole(together, it[0])), None)
-                came = self._items[place] if place >= 0 else None
-                used.append(known or (together, self._format.write(together, came)))
+                original = self._items[place] if place >= 0 else None
+                used.append(known or (together, self._format.write(together, original)))
                 objects.append(used[-1][1])
         self._written, self._shown = used, objects
         return list(objects), True
@@ -249,7 +249,7 @@ class FrameworkConversation:
         self._read.append(messages)
 
     def _placed(self, fitted: Sequence[Message]) -> Iterable[tuple[int, Message]]:
-        """Each message with the place of the object that it came from; -1 where that is none."""
+        """Each message with the index of its object; -1 where there is none."""
         places = [place for place, messages in enumerate(self._read) for _ in messages]
         known = [message for messages in self._read for message in messages]
         for message, at in zip(fitted, places_among(fitted, known), strict=True):
@@ -273,9 +273,6 @@ class _BegunFit:
 
 def _is_whole(messages: Sequence[Message], read: Sequence[Message]) -> bool:
     return len(messages) == len(read) and all(map(is_, messages, read))
-
-
-# -- what formats are made with ----------------------------------------------------------------------------------------
 
 
 def text_part(text: str) -> dict[str, Any]:

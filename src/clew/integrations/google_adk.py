@@ -90,9 +90,9 @@ def _usage_of(used: Any) -> CanonicalUsage:
     return usage_within(used.prompt_token_count, output, used.cached_content_token_count)
 
 
-def write_content(messages: Sequence[Any], came: Any = None) -> Any:
+def write_content(messages: Sequence[Any], original: Any = None) -> Any:
     """A content that was written, as an object of the SDK."""
-    del came
+    del original
     (content,) = messages
     return content if isinstance(content, Content) else Content.model_validate(content)
 

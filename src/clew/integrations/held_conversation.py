@@ -29,7 +29,7 @@ from clew.usage import CanonicalUsage
 _PERSISTED = "_db_persisted"
 """Hermes marks what it has written to its session; a copy that keeps the mark would be missing in the next one."""
 _SUMMARY_FLAG = "_compressed_summary"
-"""By this Hermes' screens tell a summary from what somebody said."""
+"""Hermes' screens show messages with this flag as summaries."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class HermesContextEngine:
         """The session of Hermes that the conversation began with."""
         self._conversation: HeldConversation | None = None
         self._folded_from: Sequence[Any] | None = None
-        """The list that the newest fold was made from, until Hermes has told of it."""
+        """The list that the newest fold was made from, until Hermes has reported it."""
         self._status: EngineStatus | None = None
         compression = shared.settings.compression
         self.threshold_percent = compression.threshold
@@ -128,8 +128,6 @@ class HermesContextEngine:
     @property
     def name(self) -> str:
         return ENGINE_NAME
-
-    # -- sessions ------------------------------------------------------------------------------------------------------
 
     def bind_session_state(self, session_db: Any = None, session_id: str = "") -> None:
         """Hermes' database of sessions: it knows which sessions continue which."""
@@ -170,8 +168,6 @@ class HermesContextEngine:
             conversation, self._conversation = self._conversation, None
             self._quietly(lambda _: conversation.close())
         self._session_id, self._root, self._folded_from, self._status = session_id, "", None, None
-
-    # -- figures -------------------------------------------------------------------------------------------------------
 
     def update_model(
         self,
@@ -256,8 +252,6 @@ class HermesContextEngine:
         self.awaiting_real_usage_after_compression = False
         self._estimate_now = self._estimate_then = 0
 
-    # -- folding -------------------------------------------------------------------------------------------------------
-
     def has_content_to_compress(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         with self._lock:
             engine = self._conversation.engine if self._conversation else None
@@ -274,7 +268,7 @@ class HermesContextEngine:
         """The messages, folded; the very list where nothing could be folded or the store failed."""
         with self._lock:
             self._forget_outcome()
-            # Hermes gives what the provider last told, which is -1 right after a fold.
+            # Hermes gives the last figure of the provider, which is -1 right after a fold.
             tokens = next((it for it in (current_tokens, self.last_prompt_tokens) if it and it > 0), None)
             request = FoldRequest(tokens, focus_topic or None, force, memory_context.strip())
             target = self._target()
@@ -318,8 +312,6 @@ class HermesContextEngine:
         self._last_summary_error = None
         self._last_summary_fallback_used = False
 
-    # -- tools ---------------------------------------------------------------------------------------------------------
-
     def get_tool_schemas(self) -> list[dict[str, Any]]:
         """The tools for the model, as Hermes wants them: without the wrapping of a wire."""
         catalog_name = self._shared.settings.context.engine
@@ -339,8 +331,6 @@ class HermesContextEngine:
             except ClewError as problem:
                 return json.dumps({"error": str(problem)}, ensure_ascii=False)
             return json.dumps({"error" if result.is_error else "result": result.text}, ensure_ascii=False)
-
-    # -- the conversation ----------------------------------------------------------------------------------------------
 
     def _open(self, store: Store) -> HeldConversation:
         if self._conversation is None:
@@ -410,7 +400,7 @@ def register(ctx: Any) -> None:
 
 
 def _keep_turn(**about: Any) -> None:
-    """A turn of Hermes ended: what was said in it goes into the store."""
+    """A turn of Hermes ended: its messages are written to the store."""
     engine = _ENGINES.get(about.get("session_id") or "")
     if engine is not None and threading.current_thread().name != _REVIEW_THREAD:
         engine.record(about.get("conversation_history") or ())

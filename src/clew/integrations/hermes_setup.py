@@ -167,7 +167,7 @@ def check_hermes(environ: Mapping[str, str]) -> HermesCheck | None:
     try:
         config = read_hermes_config(environ)
     except InvalidConfig as problem:
-        # It may be that nobody wants Clew there; whoever does has been set up here.
+        # Clew may be unwanted there; only a setup writes these keys.
         if not _notes_path(environ).exists():
             return None
         return HermesCheck(str(path), (str(problem),), None)

@@ -31,7 +31,7 @@ class InsideProgram:
     place: Callable[[Path, Mapping[str, str]], Path]
     """The folder that the files go to."""
     config: Callable[[Path, Mapping[str, str]], Path] | None = None
-    """Of a program that must be told of the plugin: its config, JSON."""
+    """The JSON config of a program that must name the plugin."""
     values: tuple[tuple[tuple[str, ...], Any], ...] = ()
     """What is set there: keys and value."""
 
@@ -209,7 +209,7 @@ def _read(path: Path) -> str | None:
 
 
 def _remove_empty(folder: Path, top: Path) -> None:
-    """Remove folders of a plugin that hold nothing any more, its own included where nothing but it can be there."""
+    """Remove empty folders of a plugin, and its own folder if that is called `clew`."""
     last = top if top.name == "clew" else None
     while folder.is_dir() and not any(folder.iterdir()) and (folder == last or (top in folder.parents)):
         folder.rmdir()

@@ -104,9 +104,9 @@ class ClewPreModelHook:
 
 
 def _state_update(fitted: FittedMessages, state: Any) -> dict[str, Any] | None:
-    came = state["messages"]
-    if len(came) == len(fitted.messages) and all(
-        one is other for one, other in zip(came, fitted.messages, strict=True)
+    original = state["messages"]
+    if len(original) == len(fitted.messages) and all(
+        one is other for one, other in zip(original, fitted.messages, strict=True)
     ):
         return None
     return {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *fitted.messages]}
@@ -140,9 +140,6 @@ def _usage_of(response: Any) -> CanonicalUsage | None:
     return usage_within(usage["input_tokens"], usage["output_tokens"], *cached)
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 def read_message(item: Any) -> list[Message]:
     """A message of LangChain as a chat message."""
     if not isinstance(item, BaseMessage):
@@ -155,8 +152,8 @@ def read_message(item: Any) -> list[Message]:
         role = {"system": "system", "developer": "system", "ai": "assistant", "assistant": "assistant"}
         return [{"role": role.get(getattr(item, "role", item.type), "user"), "content": _content(parts)}]  # type: ignore[typeddict-item]
     thinking = [block for block in blocks if isinstance(block, dict) and block.get("type") in _THINKING]
-    if told := item.additional_kwargs.get("reasoning_content"):
-        thinking.append({"type": "thinking", "thinking": str(told)})
+    if reasoning := item.additional_kwargs.get("reasoning_content"):
+        thinking.append({"type": "thinking", "thinking": str(reasoning)})
     calls = [tool_call(call["id"] or "", call["name"], call["args"]) for call in item.tool_calls]
     calls += [tool_call(it["id"] or "", it["name"] or "", it["args"] or "") for it in item.invalid_tool_calls]
     return [assistant_message(parts, calls, thinking)]
@@ -178,17 +175,17 @@ def _content(parts: Sequence[dict[str, Any]]) -> Any:
     return "\n".join(texts) if len(texts) == len(parts) else list(parts)
 
 
-def write_message(messages: Sequence[Message], came: Any) -> Any:
-    """A changed or written chat message as one of LangChain: a copy of the one it came from, where there is one."""
+def write_message(messages: Sequence[Message], original: Any) -> Any:
+    """A changed or written chat message as one of LangChain: a copy of its original, where there is one."""
     (message,) = messages
     content: Any = message.get("content") or ""
     match message["role"]:
-        case "tool" if isinstance(came, ToolMessage):
-            return came.model_copy(update={"content": content})
+        case "tool" if isinstance(original, ToolMessage):
+            return original.model_copy(update={"content": content})
         case "tool":
             return ToolMessage(content, tool_call_id=message.get("tool_call_id", ""))
-        case "assistant" if isinstance(came, AIMessage):
-            return _changed_reply(came, message)
+        case "assistant" if isinstance(original, AIMessage):
+            return _changed_reply(original, message)
         case "assistant":
             return AIMessage(content, tool_calls=_calls(message))
         case "system" | "developer":
@@ -196,16 +193,16 @@ def write_message(messages: Sequence[Message], came: Any) -> Any:
     return HumanMessage(content)
 
 
-def _changed_reply(came: AIMessage, message: Message) -> AIMessage:
+def _changed_reply(original: AIMessage, message: Message) -> AIMessage:
     calls = _calls(message)
     content: Any = message.get("content") or ""
-    if isinstance(came.content, list):
+    if isinstance(original.content, list):
         texts = [text_part(text_of(message))] if text_of(message) else []
-        blocks = [block for block in came.content if isinstance(block, dict) and block.get("type") != "text"]
+        blocks = [block for block in original.content if isinstance(block, dict) and block.get("type") != "text"]
         first = [block for block in blocks if block.get("type") in _THINKING]
         content = [*first, *texts, *(_with_arguments(block, calls) for block in blocks if block not in first)]
-    kept = {name: value for name, value in came.additional_kwargs.items() if name != "tool_calls"}
-    return came.model_copy(update={"content": content, "tool_calls": calls, "additional_kwargs": kept})
+    kept = {name: value for name, value in original.additional_kwargs.items() if name != "tool_calls"}
+    return original.model_copy(update={"content": content, "tool_calls": calls, "additional_kwargs": kept})
 
 
 def _with_arguments(block: dict[str, Any], calls: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -97,13 +97,11 @@ class RecallServer:
         except ClewError as problem:
             return _failure(str(problem))
         except Exception as problem:
-            # The outermost door of a call. A trace might quote what was said.
+            # The outermost door of a call. A trace might quote messages.
             _log.error("%s failed: %s", tool.name, type(problem).__name__)
             return _failure(f"{tool.name} failed inside Clew ({type(problem).__name__}); `clew doctor` may say why")
         text = json.dumps(answer, ensure_ascii=False)
         return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=answer)
-
-    # -- resources -----------------------------------------------------------------------------------------------------
 
     async def _list_resources(
         self, _: Context, params: types.PaginatedRequestParams | None
@@ -152,8 +150,6 @@ class RecallServer:
         forms = ", ".join(f"{SCHEME}ID{part.replace('{start}', 'NUMBER')}" for part in RESOURCE_PARTS)
         raise InvalidArgument(f"{uri:.200} is no resource here", remedy=f"there are {INDEX}, {forms}")
 
-    # -- prompts -------------------------------------------------------------------------------------------------------
-
     async def _list_prompts(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=list(PROMPTS))
 
@@ -183,12 +179,12 @@ class RecallServer:
         name = text_argument(given, "session", "") or await self._newest()
         folded = await self._recall.compress(name, MAX_TOKENS // 2, text_argument(given, "focus", "") or None)
         name = folded["session"]
-        told = "\n\n".join(f"[{each['role']}] {each['text']}" for each in folded["messages"])
+        transcript = "\n\n".join(f"[{each['role']}] {each['text']}" for each in folded["messages"])
         return (
             f"Take over the session {name} ({folded.get('title', 'without a title')}). Below is its "
             "record, folded: what was done may already be in the files. m12 in it is message 12; clew_open of the "
             "server clew reads it word for word. Say in a few lines where it stands and what is left to do, and then "
-            f"wait for what I want.\n\n{fenced(f'session {name}', told)}"
+            f"wait for what I want.\n\n{fenced(f'session {name}', transcript)}"
         )
 
     async def _newest(self) -> str:

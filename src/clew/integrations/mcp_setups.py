@@ -1,4 +1,4 @@
-"""How programs are told of the MCP server: the lines to paste for each, and what of it is wrong on this machine.
+"""The MCP server in the configs of programs: the lines to paste for each, and what is wrong on this machine.
 
 Of a config that names the server it is found out whether the program that it names is there.
 """

@@ -1,4 +1,4 @@
-"""The tools of the MCP server: what a client is told of each, in few words, and what answers a call."""
+"""The tools of the MCP server: the description and schema of each, and the function that answers a call."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TEXT, _WHOLE = "string", "integer"
 
 @dataclass(frozen=True, slots=True)
 class RecallServerTool:
-    """A tool of the server: what a client is told of it, and what answers a call."""
+    """A tool of the server: its description for clients, and the function that answers a call."""
 
     name: str
     title: str

@@ -41,9 +41,9 @@ _call: ContextVar[FittedMessages | None] = ContextVar("clew_openai_agents_call",
 """What the call of this run was given."""
 
 
-def write_item(messages: Sequence[Any], came: Any = None) -> Any:
+def write_item(messages: Sequence[Any], original: Any = None) -> Any:
     """A written item: the SDK takes texts of the model that have no id as one text only, for chat models."""
-    del came
+    del original
     (item,) = messages
     content = item.get("content")
     if item.get("role") != "assistant" or "id" in item or not isinstance(content, list):
@@ -121,8 +121,6 @@ class ClewSession(SessionABC):
     def close(self) -> None:
         """Close the store; what it holds stays, unless it is in memory."""
         self.projection.close()
-
-    # -- in the loop of the store --------------------------------------------------------------------------------------
 
     async def _in_store(self, work: Any, *arguments: Any) -> Any:
         async def alone(runtime: Runtime) -> Any:

@@ -78,7 +78,7 @@ class PluginService:
         self._open: dict[str, HeldConversation] = {}
         self._opening = asyncio.Lock()
         self.used_at = clock()
-        """When the last request came."""
+        """The time of the last request."""
 
     def owns(self, path: str) -> bool:
         return path.startswith(PREFIX)

@@ -75,16 +75,13 @@ class ClewCapability(AbstractCapability[Any]):
 
 
 def _instructions(asked: Any, messages: Sequence[Any]) -> str | None:
-    told = [part.content for part in getattr(asked, "instruction_parts", None) or ()]
+    texts = [part.content for part in getattr(asked, "instruction_parts", None) or ()]
     newest = messages[-1].instructions if messages and isinstance(messages[-1], ModelRequest) else None
-    return "\n\n".join(told) or newest
+    return "\n\n".join(texts) or newest
 
 
 def _tool_definitions(tools: Sequence[Any]) -> list[Any]:
     return function_tools((tool.name, tool.description, tool.parameters_json_schema) for tool in tools)
-
-
-# -- messages ----------------------------------------------------------------------------------------------------------
 
 
 class PydanticBlocks(BlockFormat):
@@ -93,9 +90,9 @@ class PydanticBlocks(BlockFormat):
     def open(self, item: Any) -> tuple[str, Sequence[Any]]:
         return "assistant" if isinstance(item, ModelResponse) else "user", item.parts
 
-    def build(self, role: str, blocks: list[Any], came: Any) -> Any:
-        if came is not None:
-            return replace(came, parts=blocks)
+    def build(self, role: str, blocks: list[Any], original: Any) -> Any:
+        if original is not None:
+            return replace(original, parts=blocks)
         return ModelResponse(blocks) if role == "assistant" else ModelRequest(blocks)
 
     def read_result(self, block: Any) -> Message | None:
@@ -121,14 +118,16 @@ class PydanticBlocks(BlockFormat):
         content = block.model_response() if isinstance(block, RetryPromptPart) else getattr(block, "content", None)
         return text_part(content if isinstance(content, str) else "" if content is None else str(content))
 
-    def write_result(self, message: Message, came: Any) -> Any:
-        if came is None:
+    def write_result(self, message: Message, original: Any) -> Any:
+        if original is None:
             return ToolReturnPart("tool", text_of(message), message.get("tool_call_id", ""))
-        return came if self.read_result(came) == message else replace(came, content=text_of(message))
+        return original if self.read_result(original) == message else replace(original, content=text_of(message))
 
-    def write_call(self, call: ToolCall, came: Any) -> Any:
+    def write_call(self, call: ToolCall, original: Any) -> Any:
         arguments = call["function"]["arguments"]
-        return replace(came, args=arguments) if came else ToolCallPart(name_of_call(call), arguments, call["id"])
+        return (
+            replace(original, args=arguments) if original else ToolCallPart(name_of_call(call), arguments, call["id"])
+        )
 
     def write_text(self, text: str) -> Any:
         return TextPart(text)
@@ -138,12 +137,14 @@ class PydanticBlocks(BlockFormat):
     def read_other(self, blocks: Sequence[Any]) -> list[Message]:
         return [self._read_request_part(block) for block in blocks] or [{"role": "user", "content": ""}]
 
-    def write_other(self, messages: Sequence[Message], came: Sequence[Any] = ()) -> list[Any]:
+    def write_other(self, messages: Sequence[Message], original: Sequence[Any] = ()) -> list[Any]:
         written: list[Any] = []
         for message in messages:
-            same = next((block for block in came if self._read_request_part(block) == message), None)
+            same = next((block for block in original if self._read_request_part(block) == message), None)
             if message["role"] == "tool" and same is None:
-                waiting = (block for block in came if getattr(block, "tool_call_id", "") == message.get("tool_call_id"))
+                waiting = (
+                    block for block in original if getattr(block, "tool_call_id", "") == message.get("tool_call_id")
+                )
                 written.append(self.write_result(message, next(waiting, None)))
             else:
                 written.append(UserPromptPart(text_of(message)) if same is None else same)
@@ -170,8 +171,8 @@ def _read_content(content: Any) -> dict[str, Any]:
         if content.is_image:
             return picture_part(data=content.base64, media_type=content.media_type)
         return {"type": "file", "file": {"file_data": f"data:{content.media_type};base64,{content.base64}"}}
-    told = getattr(content, "content", None) or getattr(content, "url", None) or ""
-    return text_part(told if isinstance(told, str) else str(told))
+    value = getattr(content, "content", None) or getattr(content, "url", None) or ""
+    return text_part(value if isinstance(value, str) else str(value))
 
 
 FORMAT = PydanticBlocks().format()

@@ -1,7 +1,7 @@
 """What another agent may ask about the sessions of a store: search, open, list and fold them, and tell their state.
 
 Every answer is a JSON object of bounded size, with what to ask for next. No conversation is changed. Only those of
-the person at this machine are seen, whoever else has some in the store.
+the person at this machine are visible, also where others have some in the store.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NEAR = 5
 _EVERY_SESSION = 100_000
 _REQUEST_CHARS = 300
 _SAID_CHARS = 20_000
-"""How much of a message is searched for what a person said."""
+"""How much of a message is searched for the words of a person."""
 _MOST_OF_A_KIND = 4
 _CALL_CHARS = 60
 """Of each call, where a message has several."""
@@ -233,7 +233,7 @@ class SessionRecall:
         }
 
     async def _stands(self, session: Session) -> list[dict[str, Any]]:
-        """The newest of each kind of thing that the conversation has said something about, and is not over."""
+        """The newest entities of each kind that have not ended."""
         state = await read_conversation_state(self._store, session.id, owner=OWNER)
         shown = Counter[str]()
         entries = []
@@ -344,7 +344,7 @@ class SessionRecall:
 
 
 def _compressed(messages: Sequence[Message], model: str | None, tokens: int, focus: str | None) -> Compaction:
-    """By the built-in summariser: whoever asks for a session asks for no call of a model."""
+    """By the built-in summariser, because reading a session must not cost a call of a model."""
     settings = CompressionSettings()
     engine = ContextCompressor(model=model, settings=settings, budgets=budgets_for_target(tokens, settings))
     size = engine.size_of(messages)

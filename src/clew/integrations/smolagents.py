@@ -63,9 +63,6 @@ class ClewMemory:
             self._fitted.observe(CanonicalUsage(used.input_tokens, used.output_tokens))
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class MemoryMessage:
     """A message of the memory. The framework writes calls and results as texts, and a result without its call's id."""
@@ -127,12 +124,12 @@ def _read_part(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def write_message(messages: Sequence[Message], came: MemoryMessage | None) -> MemoryMessage:
+def write_message(messages: Sequence[Message], original: MemoryMessage | None) -> MemoryMessage:
     """A changed or written chat message as one of the memory."""
     (message,) = messages
     text = text_of(message)
     if message["role"] == "tool":
-        role = came.message.role if came is not None else MessageRole.TOOL_RESPONSE
+        role = original.message.role if original is not None else MessageRole.TOOL_RESPONSE
         return MemoryMessage(ChatMessage(role, [text_part(text)]), message.get("tool_call_id", ""))
     if calls := calls_of(message):
         written = _CALLING + str([_written_call(call) for call in calls])

@@ -78,13 +78,13 @@ class ClewConversation(ConversationManager):
         return list(self._written)
 
     def _show(self, agent: Any, fitted: FittedMessages) -> None:
-        came, self._fitted = agent.messages, fitted
-        kept = {id(message) for message in came[len(self._written) :]}
+        original, self._fitted = agent.messages, fitted
+        kept = {id(message) for message in original[len(self._written) :]}
         tail = sum(1 for _ in takewhile(lambda message: id(message) in kept, reversed(fitted.messages)))
         if fitted.is_folded:
             self.removed_message_count += len(kept) - tail
             self._written = fitted.messages[: len(fitted.messages) - tail]
-            came[:] = fitted.messages
+            original[:] = fitted.messages
 
     def _beside(self, agent: Any) -> dict[str, Any]:
         named = agent.model.get_config().get("model_id")
@@ -111,17 +111,14 @@ def _usage_of(message: Any) -> CanonicalUsage:
     return CanonicalUsage(fresh, output, read, written)
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 class StrandsBlocks(BlockFormat):
     """Content blocks, as Bedrock has them."""
 
     def open(self, item: Any) -> tuple[str, Sequence[Any]]:
         return item["role"], item.get("content") or ()
 
-    def build(self, role: str, blocks: list[Any], came: Any) -> Any:
-        return {**(came or {"role": "assistant" if role == "assistant" else "user"}), "content": blocks}
+    def build(self, role: str, blocks: list[Any], original: Any) -> Any:
+        return {**(original or {"role": "assistant" if role == "assistant" else "user"}), "content": blocks}
 
     def read_result(self, block: Any) -> Message | None:
         result = block.get("toolResult")
@@ -152,17 +149,17 @@ class StrandsBlocks(BlockFormat):
         )
         return {"type": kind, kind: json.loads(json.dumps(block[kind], default=_encoded))} if kind else None
 
-    def write_result(self, message: Message, came: Any) -> Any:
-        if came is not None and self.read_result(came) == message:
-            return came
-        result = came["toolResult"] if came is not None else {"status": "success"}
+    def write_result(self, message: Message, original: Any) -> Any:
+        if original is not None and self.read_result(original) == message:
+            return original
+        result = original["toolResult"] if original is not None else {"status": "success"}
         written = {"toolUseId": message.get("tool_call_id", ""), "content": [{"text": text_of(message)}]}
-        return {**(came or {}), "toolResult": {**result, **written}}
+        return {**(original or {}), "toolResult": {**result, **written}}
 
-    def write_call(self, call: ToolCall, came: Any) -> Any:
-        use = came["toolUse"] if came is not None else {}
+    def write_call(self, call: ToolCall, original: Any) -> Any:
+        use = original["toolUse"] if original is not None else {}
         now = {"toolUseId": call["id"], "name": name_of_call(call), "input": arguments_of_call(call)}
-        return {**(came or {}), "toolUse": {**use, **now}}
+        return {**(original or {}), "toolUse": {**use, **now}}
 
     def write_text(self, text: str) -> Any:
         return {"text": text}

@@ -1,7 +1,7 @@
 """What a program gets so that it calls a private gateway: variables, flags, and config of its own beside the person's.
 
 The person's own files are read and never written. What has to be a file is in a folder that is locked as long as the
-program runs, so that folders which nobody removed are known by their free lock.
+program runs, so that abandoned folders are known by their free lock.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Overlay:
 def find_upstreams(setup: ClientSetup | None, environ: Mapping[str, str], settings: Settings) -> tuple[str, ...]:
     """Where a program's calls go: where it is pointed already, else its own API, else where the config says.
 
-    For a program that is not known the keys in the environment tell. Empty where nothing does.
+    For an unknown program, the API whose key is in the environment. Empty if there is none.
     """
     if setup is not None and (cloud := _cloud(setup, environ)):
         return (cloud,)
@@ -174,9 +174,6 @@ def _past_proxies(environ: Mapping[str, str]) -> dict[str, str]:
     known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     hosts = ",".join(filter(None, (known, "127.0.0.1")))
     return {"no_proxy": hosts, "NO_PROXY": hosts}
-
-
-# -- programs that take no address from the environment ----------------------------------------------------------------
 
 
 def _codex(target: WrapTarget) -> Overlay:
@@ -277,7 +274,7 @@ def _copilot(target: WrapTarget) -> Overlay:
 
 
 def _cline(target: WrapTarget) -> Overlay:
-    """Its file of providers may stand elsewhere: there is a copy with one more, which counts."""
+    """Its file of providers may be elsewhere: the copy with one more provider is used."""
     home = Path(target.environ.get("CLINE_DIR") or _home(target.environ) / ".cline")
     given = target.environ.get("CLINE_PROVIDER_SETTINGS_PATH")
     own = _json(_text(Path(given) if given else home / "data" / "settings" / "providers.json"))
@@ -407,9 +404,6 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
         old = merged.get(name)
         merged[name] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
-
-
-# -- folders -----------------------------------------------------------------------------------------------------------
 
 
 class OverlayFolders:

@@ -124,8 +124,8 @@ def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
     written: list[_WireMessage] = []
     for is_whole, item in in_wire_items(items):
         if is_whole:
-            came = item.raw[0]
-            message = _WireMessage(came["role"], came.get("content"), item.place)
+            received = item.raw[0]
+            message = _WireMessage(received["role"], received.get("content"), item.place)
         else:
             message = _wire_message_of(item, foreign)
             if item.message["role"] == "system" and all(before.role == "system" for before in written):
@@ -140,7 +140,7 @@ def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
 
 
 def _must_merge(before: _WireMessage, message: _WireMessage) -> bool:
-    """Whether two of one role are merged: unless they came in a row, or one of them is an unchanged blank message.
+    """Whether two of one role are merged: unless received in a row, or one of them is an unchanged blank message.
 
     Merged, nothing of a blank message would be left, and what was not changed must leave as received.
     """
@@ -182,15 +182,15 @@ def _with_marker(block: Part, message: Message) -> Part:
 
 
 def _assistant_content(item: Item, foreign: bool) -> Any:
-    message, came = item.message, _blocks_read(item)
+    message, received = item.message, _blocks_read(item)
     reasoning = [block for block in reasoning_of(message) if _kind_of_block(block) == "reasoning"]
     content = _content_blocks(message.get("content") or _refusal(message), foreign)
     known = item.before.get("tool_calls") if item.before else None
-    originals = [block for block in came or () if _kind_of_block(block) == "call"]
+    originals = [block for block in received or () if _kind_of_block(block) == "call"]
     calls = [unmarked(original_of(call, known, originals)) or _call(call) for call in message.get("tool_calls") or ()]
     if isinstance(content, str) and not reasoning and not calls:
         return content
-    order = [_kind_of_block(block) for block in came] if came else None
+    order = [_kind_of_block(block) for block in received] if received else None
     return in_original_order(order, {"reasoning": reasoning, "content": _blocks(content), "call": calls})
 
 

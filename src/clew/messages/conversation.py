@@ -65,12 +65,12 @@ class Envelope:
     request: Mapping[str, Any] | None = None
     list_field: str = "messages"
     system_message: Message | None = None
-    """The system prompt that came separate from the list, as a message."""
+    """The system prompt beside the list, as a message."""
     has_system_field: bool = False
-    """Whether a system prompt is written separate from the list, even when none came."""
+    """Whether a system prompt is written separate from the list, even when none was received."""
     tools: tuple[Tool, ...] = field(default=(), repr=False)
     system: Any = field(default=None, repr=False)
-    """The system prompt that came separate from the list, as received."""
+    """The system prompt beside the list, as received."""
 
     @classmethod
     def for_request(cls, dialect: DialectName) -> Envelope:
@@ -97,7 +97,7 @@ class Envelope:
         return written
 
     def system_of(self, system_messages: Sequence[Message], dialect: DialectName) -> Any:
-        """System messages as one prompt, in the shape it came in; None when there are none."""
+        """System messages as one prompt, in the received shape; None when there are none."""
         if not system_messages:
             return None
         if len(system_messages) == 1 and system_messages[0] is self.system_message:
@@ -112,10 +112,10 @@ class Envelope:
         return [encode_part(part, dialect, foreign=False) for part in as_parts(content)]
 
     def _in_original_shape(self, items: list[Any]) -> Any:
-        """A list, or the single text or content that two of the wires also take, where that is what came."""
-        came = self.request.get(self.list_field) if self.request is not None else None
-        if len(items) == 1 and isinstance(came, str | Mapping) and _is_only_item(items[0], came):
-            return came
+        """A list, or the single text or content that two of the wires also take, where that was received."""
+        original = self.request.get(self.list_field) if self.request is not None else None
+        if len(items) == 1 and isinstance(original, str | Mapping) and _is_only_item(items[0], original):
+            return original
         return items
 
 
@@ -133,11 +133,11 @@ class ParsedConversation:
     items: tuple[Item, ...] = field(default=(), repr=False, compare=False)
     """Each message of the list with the wire items that it was read from."""
     _came: Sequence[Any] = field(default=(), repr=False, compare=False)
-    """The wire items, as the objects that came."""
+    """The wire items, as the received objects."""
 
     @property
     def is_request(self) -> bool:
-        """Whether the messages came in a request with other fields."""
+        """Whether the messages were received in a request with other fields."""
         return self._envelope.is_request
 
     @property
@@ -146,17 +146,17 @@ class ParsedConversation:
         return self._envelope.list_field
 
     def write(self, messages: Sequence[Message] | None = None) -> Any:
-        """The wire, in the dialect and shape it came in, with these messages (its own, when none are given).
+        """The wire, in the received dialect and shape, with these messages (its own, when none are given).
 
         A list gives a list, a request gives a request with every other field as it was. Messages that are still the
-        same objects are written as the items they came from, SDK objects as those objects; the others are encoded, as
+        same objects are written as their items, SDK objects as those objects; the others are encoded, as
         dicts. A system prompt that was passed separate from a list is not in it: see `write_system`.
         """
         system_messages, inside = self._split(self.messages if messages is None else messages)
         return self._envelope.wrap(self._items(inside), system_messages, self.dialect)
 
     def write_list(self, messages: Sequence[Message] | None = None) -> list[Any]:
-        """The messages of the wire alone, also where they came in a request."""
+        """The messages of the wire alone, also where they were received in a request."""
         return self._items(self._split(self.messages if messages is None else messages)[1])
 
     def _items(self, messages: Sequence[Message]) -> list[Any]:
@@ -164,14 +164,14 @@ class ParsedConversation:
         return [self._came[it] if isinstance(it, int) else it for it in written]
 
     def _placed(self, messages: Sequence[Message]) -> list[Item]:
-        """Messages as items: those that came as received, others with what is known about them."""
+        """Messages as items: received ones unchanged, others with what is known about them."""
         if len(messages) == len(self.items) and all(map(_is_of, messages, self.items)):
             return list(self.items)
         places = places_among(messages, [item.message for item in self.items])
         return [_item_for(message, self.items, at) for message, at in zip(messages, places, strict=True)]
 
     def write_system(self, messages: Sequence[Message] | None = None) -> Any:
-        """The system prompt that is separate from the messages, in the shape it came in; None where there is none."""
+        """The system prompt that is separate from the messages, in the received shape; None where there is none."""
         system_messages, _ = self._split(self.messages if messages is None else messages)
         return self._envelope.system_of(system_messages, self.dialect)
 
@@ -225,9 +225,9 @@ def read_conversation(
     if dialect is not None:
         checked_dialect(dialect)
     request = None if isinstance(wire, list | tuple) else wire if isinstance(wire, Mapping) else request_fields(wire)
-    came, field_name = _items_of(wire, request, dialect)
+    original, field_name = _items_of(wire, request, dialect)
     # Nearly every conversation is of dicts alone; only others are read value by value.
-    items = came if all(map(is_plain, came)) else plain_messages(came, field_name)
+    items = original if all(map(is_plain, original)) else plain_messages(original, field_name)
     name = dialect or _dialect_of(items, request)
     envelope = _envelope_of(request, field_name, items, name, system)
     read = tuple(dialect_of(name).read(items))
@@ -238,7 +238,7 @@ def read_conversation(
         envelope.tools if tools is None else _tools_of(tools),
         envelope,
         read,
-        came,
+        original,
     )
 
 
@@ -299,12 +299,12 @@ def _generation_fields(request: Mapping[str, Any]) -> Iterable[Mapping[str, Any]
     return (found for name in _GENERATION_FIELDS if isinstance(found := request.get(name), Mapping))
 
 
-def _is_only_item(item: Any, came: Any) -> bool:
-    """Whether an item is the text or the content that came in place of a list."""
-    if not isinstance(came, str):
-        return item is came
+def _is_only_item(item: Any, original: Any) -> bool:
+    """Whether an item is the text or the content that was received in place of a list."""
+    if not isinstance(original, str):
+        return item is original
     parts = item.get("parts")
-    return item.get("content") is came or (bool(parts) and len(parts) == 1 and parts[0].get("text") is came)
+    return item.get("content") is original or (bool(parts) and len(parts) == 1 and parts[0].get("text") is original)
 
 
 def _items_of(wire: Any, request: Mapping[str, Any] | None, dialect: DialectName | None) -> tuple[Sequence[Any], str]:
@@ -333,8 +333,8 @@ def _envelope_of(
     request: Mapping[str, Any] | None, list_field: str, items: Sequence[Any], dialect: DialectName, system: Any
 ) -> Envelope:
     """What is around the messages; `system` wins over the request's own."""
-    came = system if system is not None or request is None else request.get(_system_field(request, dialect))
-    content = came if came is None or isinstance(came, str) else plain_system(came)
+    original = system if system is not None or request is None else request.get(_system_field(request, dialect))
+    content = original if original is None or isinstance(original, str) else plain_system(original)
     if dialect == "gemini":
         content = dialect_of("gemini").read_system(content)
     message: Message | None = {"role": "system", "content": content} if content else None
@@ -342,7 +342,7 @@ def _envelope_of(
     is_beside = dialect in ("anthropic", "gemini") and request is not None and not listed
     has_system_field = message is not None or is_beside
     tools = _tools_of(request.get("tools")) if request is not None else ()
-    return Envelope(request, list_field, message, has_system_field, tools, came)
+    return Envelope(request, list_field, message, has_system_field, tools, original)
 
 
 def _tools_of(tools: Any) -> tuple[Tool, ...]:

@@ -40,7 +40,7 @@ def _code(label: str, text: str) -> str:
     digest = hashlib.blake2b(f"{label}\n{text}".encode(), digest_size=16)
     while True:
         code = digest.hexdigest()[:_CODE_CHARS]
-        # Whoever finds a text that holds its own code has not found the next one with it.
+        # A text may hold its own code; then the next digest gives another code.
         if f"data-{code}" not in text:
             return code
         digest.update(b"again")

@@ -3,7 +3,7 @@
 Parts become ours, since they have no type of their own; names in camelCase and in
 snake_case are read. A call without an id gets one from its place, which is never written. What is written keeps the
 rules of that wire: it begins with the user, calls follow the user or results, and the results of one turn are one
-content. Signatures of thoughts stay on the parts they came on, also where a call is changed.
+content. Signatures of thoughts stay on their parts, also where a call is changed.
 """
 
 from __future__ import annotations
@@ -60,9 +60,6 @@ _KINDS |= {_SNAKE[name]: kind for name, kind in _KINDS.items()}
 def has_own_id(call_id: object) -> bool:
     """Whether a call brought its id; False for one that was made here, which means nothing on the wire."""
     return isinstance(call_id, str) and call_id != "" and not call_id.startswith(_UNNAMED)
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read(items: Sequence[Any], start: int = 0, before: Sequence[Message] = ()) -> list[Item]:
@@ -205,12 +202,12 @@ def _read_run(run: list[Any], role: Role, waiting: _WaitingCalls) -> Message:
 
 def _read_response(response: Mapping[str, Any]) -> tuple[Any, bool]:
     """The text of a response, with its pictures where it has some, and whether it is an error."""
-    told = response.get("response")
-    is_error = isinstance(told, dict) and told.keys() == {"error"}
-    if isinstance(told, dict) and len(told) == 1:
-        ((name, value),) = told.items()
-        told = value if name in _RESULT_FIELDS and isinstance(value, str) else told
-    text = told if isinstance(told, str) else "" if told is None else as_json(told)
+    result = response.get("response")
+    is_error = isinstance(result, dict) and result.keys() == {"error"}
+    if isinstance(result, dict) and len(result) == 1:
+        ((name, value),) = result.items()
+        result = value if name in _RESULT_FIELDS and isinstance(value, str) else result
+    text = result if isinstance(result, str) else "" if result is None else as_json(result)
     parts = response.get("parts")
     if not isinstance(parts, list) or not parts:
         return text, is_error
@@ -270,9 +267,6 @@ def read_system(system: Any) -> str | list[Part] | None:
     return _read_content([{"text": part} if isinstance(part, str) else part for part in listed])
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class _Content:
     """A content that may still be merged with the next one."""
@@ -280,7 +274,7 @@ class _Content:
     role: str
     parts: list[Any]
     place: int = -1
-    """Of the item that all of it came from."""
+    """Of the item of the message."""
     is_whole: bool = False
     """Whether it leaves as received."""
 
@@ -303,9 +297,11 @@ class _Writer:
         for call in calls_of(message):
             self.names[str(call.get("id"))] = name_of_call(call)
         if is_whole:
-            came = item.raw[0]
-            role = "model" if message["role"] == "assistant" else came.get("role") or "user"
-            return _Content(role, came["parts"] if isinstance(came.get("parts"), list) else [], item.place, True)
+            received = item.raw[0]
+            role = "model" if message["role"] == "assistant" else received.get("role") or "user"
+            return _Content(
+                role, received["parts"] if isinstance(received.get("parts"), list) else [], item.place, True
+            )
         if item.is_unchanged and item.blocks is not None:
             return _Content(item.raw[0].get("role") or "user", list(item.blocks), item.place)
         if message["role"] == "assistant":
@@ -320,21 +316,21 @@ class _Writer:
         thoughts = [part for part in reasoning_of(message) if part.get("thought")]
         if self.foreign and (text := reasoning_text(message)):
             thoughts = [{"text": text, "thought": True}]
-        came = item.raw[0].get("parts") if item.raw and isinstance(item.raw[0].get("parts"), list) else []
-        said = [part for part in came if _kind_of_part(part) == "content"]
+        received = item.raw[0].get("parts") if item.raw and isinstance(item.raw[0].get("parts"), list) else []
+        said = [part for part in received if _kind_of_part(part) == "content"]
         content = self._parts(as_parts(message.get("content") or _refusal(message)), _pairs(item, said))
-        asked = [part for part in came if _kind_of_part(part) == "call"]
+        asked = [part for part in received if _kind_of_part(part) == "call"]
         calls = [self._call(call, item, asked) for call in calls_of(message)]
-        order = [_kind_of_part(part) for part in came] or None
+        order = [_kind_of_part(part) for part in received] or None
         return in_original_order(order, {"reasoning": thoughts, "content": content, "call": calls})
 
-    def _parts(self, content: Iterable[Any], came: _Pairs = ((), ())) -> list[Any]:
-        """Parts of the wire; an empty text is left out, unless it came so, perhaps with a signature."""
-        written = (self._part(part, came) for part in content)
+    def _parts(self, content: Iterable[Any], received: _Pairs = ((), ())) -> list[Any]:
+        """Parts of the wire; an empty text is left out, unless it was received so, perhaps with a signature."""
+        written = (self._part(part, received) for part in content)
         return [part for part in written if part != {"text": ""}]
 
-    def _part(self, part: Any, came: _Pairs) -> Any:
-        original = original_of(part, *came)
+    def _part(self, part: Any, received: _Pairs) -> Any:
+        original = original_of(part, *received)
         if original is not None:
             return original
         if isinstance(part, dict):
@@ -349,45 +345,45 @@ class _Writer:
         if (original := original_of(call, known, asked)) is not None:
             return original  # type: ignore[no-any-return]
         wanted = {"name": name_of_call(call), "args": arguments_of_call(call)}
-        came = original_of(call.get("id"), [it.get("id") for it in known], asked)
-        if came is not None:
+        received = original_of(call.get("id"), [it.get("id") for it in known], asked)
+        if received is not None:
             # The signature belongs to the call, whatever was shortened in it, and a call must not lose it.
-            data = str(_data_of(came))
-            return {**came, data: {**came[data], **wanted}}
+            data = str(_data_of(received))
+            return {**received, data: {**received[data], **wanted}}
         return {"functionCall": {"id": call["id"], **wanted} if has_own_id(call["id"]) else wanted}
 
     def _result(self, item: Item) -> Part:
         message, before = item.message, item.before
-        came = item.blocks[0] if item.blocks else None
+        received = item.blocks[0] if item.blocks else None
         call_id = str(message.get("tool_call_id") or "")
         content, is_error = message.get("content"), bool(message.get("is_error"))
         is_same = before is not None and (before.get("content"), bool(before.get("is_error"))) == (content, is_error)
-        if came is not None and is_same:
-            return came  # type: ignore[no-any-return]
+        if received is not None and is_same:
+            return received  # type: ignore[no-any-return]
         pictures = [part for part in as_parts(content) if _is_no_text(part)]
-        told: Part = {"response": {"error" if is_error else _OUTPUT: text_of({"role": "tool", "content": content})}}
-        if came is not None:
-            data = str(_data_of(came))
+        written: Part = {"response": {"error" if is_error else _OUTPUT: text_of({"role": "tool", "content": content})}}
+        if received is not None:
+            data = str(_data_of(received))
             if pictures:
-                inner = came[data].get("parts") or ()
-                told["parts"] = self._parts(pictures, ([_read_part(part) for part in inner], inner))
-            kept = {name: value for name, value in came[data].items() if name not in ("response", "parts")}
-            return {**came, data: {**kept, **told}}
+                inner = received[data].get("parts") or ()
+                written["parts"] = self._parts(pictures, ([_read_part(part) for part in inner], inner))
+            kept = {name: value for name, value in received[data].items() if name not in ("response", "parts")}
+            return {**received, data: {**kept, **written}}
         if pictures:
-            told["parts"] = self._parts(pictures)
+            written["parts"] = self._parts(pictures)
         named = {"name": self.names.get(call_id) or message.get("name") or "unknown"}
         own = {"id": call_id} if has_own_id(call_id) else {}
-        return {"functionResponse": {**own, **named, **told}}
+        return {"functionResponse": {**own, **named, **written}}
 
 
 _Pairs = tuple[Sequence[Any], Sequence[Any]]
 """Our parts, and those of the wire that they were read from."""
 
 
-def _pairs(item: Item, came: Sequence[Any]) -> _Pairs:
+def _pairs(item: Item, received: Sequence[Any]) -> _Pairs:
     """The parts of a changed message as it was read, each beside the part of the wire."""
     content = item.before.get("content") if item.before else None
-    return (content, came) if isinstance(content, list) else ((), ())
+    return (content, received) if isinstance(content, list) else ((), ())
 
 
 def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
@@ -410,7 +406,7 @@ def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
 
 
 def _must_merge(before: _Content, content: _Content) -> bool:
-    """Whether two contents are one: what came as one, the results of a turn, and calls behind words of the model.
+    """Whether two contents are one: those received as one, the results of a turn, and calls behind words of the model.
 
     The wire takes several contents of the user in a row, so that what was not changed stays the same object.
     """
@@ -433,9 +429,9 @@ def _refusal(message: Message) -> str:
     return refusal if isinstance(refusal, str) else ""
 
 
-def write_system(content: str | list[Part] | None, came: Any) -> Any:
-    """A system prompt as an instruction: in the shape it came in, or as a content."""
-    if isinstance(came, str) and isinstance(content, str):
+def write_system(content: str | list[Part] | None, received: Any) -> Any:
+    """A system prompt as an instruction: in the received shape, or as a content."""
+    if isinstance(received, str) and isinstance(content, str):
         return content
     parts = _Writer(foreign=False)._parts(as_parts(content))
-    return {**(came if isinstance(came, dict) and "parts" in came else {}), "parts": parts}
+    return {**(received if isinstance(received, dict) and "parts" in received else {}), "parts": parts}

@@ -40,7 +40,7 @@ class History:
     def __init__(self, dialect: DialectName) -> None:
         self.dialect = dialect
         self.raw: list[Any] = []
-        """The wire items, as the objects that came."""
+        """The wire items, as the received objects."""
         self.items: list[Item] = []
         """One for each message; as many as the store has of this history."""
 
@@ -111,7 +111,7 @@ class History:
         return self.items[number].place if number < len(self.items) else len(self.raw)
 
     def write(self, items: Iterable[Item]) -> list[Any]:
-        """Items as wire items: those of this history as the objects that came, the others encoded."""
+        """Items as wire items: those of this history as the received objects, the others encoded."""
         return [self.raw[it] if isinstance(it, int) else it for it in self.places(items)]
 
     def places(self, items: Iterable[Item]) -> list[Any]:
@@ -132,9 +132,6 @@ class History:
 def written(messages: Iterable[Message], dialect: DialectName) -> list[Any]:
     """Messages that are of no history as wire items."""
     return History(dialect).write(map(Item, messages))
-
-
-# -- identity ----------------------------------------------------------------------------------------------------------
 
 
 def digest(message: Message) -> bytes:

@@ -274,9 +274,6 @@ def is_stub(message: Message) -> bool:
     return message["role"] == "tool" and text_of(message) == NO_RESULT
 
 
-# -- tool groups: an assistant message with calls, and the results of those calls --------------------------------------
-
-
 def tool_groups(messages: Sequence[Message]) -> list[range]:
     """Each assistant message that calls tools, with its results, as a range of indexes; in order, never overlapping.
 
@@ -356,7 +353,6 @@ def _is_only_reasoning(message: Message) -> bool:
     return bool(message.get("reasoning")) and not message.get("content") and not message.get("tool_calls")
 
 
-# -- items: messages with the wire items that they came in -------------------------------------------------------------
 #
 # An item that was not changed leaves as received: a dialect writes the place of its wire items, and encodes only what
 # is new or changed. A changed message keeps what its wire items say about it: ids, signatures, the order of its pieces.
@@ -483,9 +479,9 @@ def _call_keys(message: Message) -> Iterator[tuple[str, str]]:
 
 def original_of(piece: Any, read: Sequence[Any] | None, raw: Sequence[Any]) -> Any:
     """What a piece of a message was read from: `raw` has that of each of the pieces in `read`; None where it is new."""
-    for known, came in zip(read or (), raw, strict=False):
+    for known, received in zip(read or (), raw, strict=False):
         if known is piece or known == piece:
-            return came
+            return received
     return None
 
 

@@ -63,9 +63,6 @@ class _TooDeep(Exception):  # noqa: N818
     """A value nested too deeply to be looked through, or inside itself."""
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 def plain_messages(messages: Any, what: str = "messages") -> Sequence[Any]:
     """Messages made of plain values only: the very sequence that came where they were that already.
 
@@ -102,13 +99,13 @@ def plain_message(message: Any, index: int) -> Any:
     return read
 
 
-def _refuse_holder_of_messages(read: Mapping[str, Any], came: object, index: int) -> None:
+def _refuse_holder_of_messages(read: Mapping[str, Any], original: object, index: int) -> None:
     """A whole reply is no message."""
     if "role" in read or "type" in read:
         return
     for name, remedy in _HOLDERS_OF_MESSAGES:
         if name in read:
-            raise InvalidMessage(index, f"a {type(came).__name__} is no message, though it holds some", remedy)
+            raise InvalidMessage(index, f"a {type(original).__name__} is no message, though it holds some", remedy)
 
 
 def as_sequence(messages: Any, what: str = "messages") -> Sequence[Any]:
@@ -126,9 +123,6 @@ def as_sequence(messages: Any, what: str = "messages") -> Sequence[Any]:
 def request_fields(wire: Any) -> Mapping[str, Any] | None:
     """The fields of a request that is a mapping, a model or a dataclass; None for anything else."""
     return wire if isinstance(wire, Mapping) else _fields_of(wire)
-
-
-# -- what is beside messages ---------------------------------------------------------------------------------------
 
 
 def plain_system(system: Any) -> Any:
@@ -177,9 +171,6 @@ def _beside(value: Any, what: str, remedy: str) -> Any:
         raise InvalidArgument(f"{error.problem}", remedy=f"{remedy[0].lower()}{remedy[1:]}") from None
     except _TooDeep:
         return value
-
-
-# -- values ------------------------------------------------------------------------------------------------------------
 
 
 def _plain(value: Any, place: str, field: str, depth: int) -> Any:

@@ -507,9 +507,6 @@ def replace_lone_surrogates_inside(value: Any) -> Any:
     return json.loads(replace_lone_surrogates(json.dumps(value, ensure_ascii=False, default=str)))
 
 
-# -- calls and their results -------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class _CallGroup:
     """An assistant message with calls, while its results are collected."""
@@ -566,7 +563,7 @@ def _assign_result(
     else:
         if group.closed:
             where = f"moved behind message {group.index}"
-            repairs.append(Repair(index, f"the result of {answered!r} stands apart from its call", where))
+            repairs.append(Repair(index, f"the result of {answered!r} does not follow its call", where))
         group.waiting.pop(answered, None)
         group.results.append((index, message))
 
@@ -576,7 +573,7 @@ def _remove_stub(group: _CallGroup, answered: str, repairs: list[Repair]) -> boo
     for at, (index, known) in enumerate(group.results):
         if known.get("tool_call_id") == answered and is_stub(known):
             del group.results[at]
-            problem = f"a stub for {answered!r}, whose result came later"
+            problem = f"a stub for {answered!r}, whose result follows later"
             repairs.append(Repair(index, problem, "removed; the result is kept"))
             return True
     return False

@@ -223,9 +223,6 @@ def _manifest_of(content: Any, path: Path, name: str) -> PluginManifest:
     return PluginManifest(description, str(content.get("version", "")), content.get("contract"))
 
 
-# -- installed packages ------------------------------------------------------------------------------------------------
-
-
 def package_plugins(kind: PluginKind) -> list[Plugin]:
     """Every plugin of the kind among the installed packages, by name; one that cannot be loaded has a `problem`."""
     # Late, because it is slow to import and most runs look nothing up.

@@ -151,7 +151,7 @@ def preset_for(name: str | None, base_url: str | None, model: str | None) -> Pro
         row = _by_host(base_url) if base_url else _by_model(model)
         if row is None and not base_url:
             whom = f"the model {model!r}" if model else "a model without a name"
-            raise InvalidArgument(f"nobody is known to serve {whom}", remedy="set its provider or its base_url")
+            raise InvalidArgument(f"no provider of {whom} is known", remedy="set its provider or its base_url")
     if base_url is None:
         assert row is not None
         return row

@@ -212,8 +212,6 @@ _BY_MIDDLE = tuple(
 )
 
 
-# -- private keys -----------------------------------------------------------------------------------------------------
-
 _KEY_BEGINS = lazy_pattern(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS = lazy_pattern(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 # Key material as it appears in files and logs: with line numbers, quotes, diff marks, escaped line ends, mail headers.

@@ -125,8 +125,6 @@ def _right_boundary(last: SecretPart) -> str:
     return "(?![A-Za-z0-9])"
 
 
-# -- reading the rows -------------------------------------------------------------------------------------------------
-
 _CHECKS = {"mixed": is_mixed, "digit": has_digit, "no-word": is_no_word}
 _CLASSES = {
     "alnum": "A-Za-z0-9",

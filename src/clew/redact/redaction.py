@@ -118,8 +118,6 @@ def _encoded_secrets(raw: bytes, candidates: Sequence[tuple[int, int]]) -> Itera
                 yield SecretFinding(*word.span(), "encoded-secret")
 
 
-# -- text as it is read -----------------------------------------------------------------------------------------------
-
 _INVISIBLE = "\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff"
 _COLOUR = r"\[[0-9;:?]{0,24}[A-Za-z]"
 _ESCAPED = rf"\\(?:(?:u001[bB]|x1[bB]|033|e){_COLOUR}|u(?P<code>[0-9A-Fa-f]{{4}}))"
@@ -178,8 +176,6 @@ def _decoded(match: re.Match[str]) -> str:
     char = chr(int(code, 16))
     return " " if char < " " or char == "\\" or not char.isprintable() else char
 
-
-# -- messages ----------------------------------------------------------------------------------------------------------
 
 _KEPT_FIELDS = frozenset(
     {"id", "type", "role", "call_id", "tool_call_id", "tool_use_id", "signature", "encrypted_content", "media_type"}

@@ -18,7 +18,7 @@ from clew.report.compaction_report import (
     request_parts,
     summary_tokens,
 )
-from clew.report.page import page_style, report_page, shown_text, style_hash
+from clew.report.page import page_style, page_templates, report_page, shown_text, style_hash
 from clew.report.retention import FoldedFact, LostString, Retention, measure_retention, text_with_calls
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "measure_retention",
     "merged_handoff_tokens",
     "page_style",
+    "page_templates",
     "previewed_outcomes",
     "redacted_report",
     "report_page",

@@ -178,7 +178,7 @@ def build_report(
     of the preview count.
     """
     outcomes = _outcomes_of(preview, result, model, is_previewed=is_previewed)
-    told = "map" if result.compaction.shown_nodes else "handoff"
+    kind = "map" if result.compaction.shown_nodes else "handoff"
     tools = counter_for(model).tools(result.conversation.tools)
     earlier = merged_handoff_tokens(preview.source, model)
     framing = result.tokens_before - tools - earlier - sum(each.tokens for each in outcomes)
@@ -189,7 +189,7 @@ def build_report(
         model=model,
         outcomes=outcomes,
         parts_before=request_parts(outcomes, tools, ("handoff", earlier), [each.tokens for each in outcomes]),
-        parts_after=request_parts(outcomes, tools, (told, max(0, handoff)), [each.tokens_after for each in outcomes]),
+        parts_after=request_parts(outcomes, tools, (kind, max(0, handoff)), [each.tokens_after for each in outcomes]),
         result=result,
         cost=_request_cost(model, result.tokens_before, result.tokens_after),
         by_other_engine=not is_previewed,

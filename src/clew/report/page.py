@@ -36,6 +36,8 @@ from clew.report.compaction_report import CompactionReport, MessageOutcome, Requ
 from clew.report.retention import FACT_KINDS, LostString, Retention, measure_retention
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from jinja2 import Environment
 
 PART_NAMES: Final[Mapping[str, str]] = {
@@ -96,7 +98,7 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
     told_in = "map" if drawn else "handoff"
     style, script = _template_text("page.css") + widths, _template_text("page.js")
     texts = _texts(report)
-    template = _templates().get_template("page.html")
+    template = page_templates("clew.report").get_template("page.html")
     return template.render(
         report=report,
         result=report.result,
@@ -123,11 +125,12 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
 
 
 @cache
-def _templates() -> Environment:
+def page_templates(package: str) -> Environment:
+    """The templates of a package, with the filters that pages share."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     templates = Environment(
-        loader=PackageLoader("clew.report"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -135,8 +138,14 @@ def _templates() -> Environment:
     )
     templates.filters["thousands"] = lambda number: f"{number:,}"
     templates.filters["opening"] = _opening
-    templates.filters["dollars"] = lambda amount: f"${amount:,.2f}" if not amount or amount >= 1 else f"${amount:.4f}"
+    templates.filters["dollars"] = _dollars
     return templates
+
+
+def _dollars(amount: float | Decimal | None) -> str:
+    if amount is None:
+        return "no price"
+    return f"${amount:,.2f}" if not amount or amount >= 1 else f"${amount:.4f}"
 
 
 def _opening(outcome: MessageOutcome) -> str:
@@ -156,9 +165,6 @@ def _template_text(name: str) -> str:
 def style_hash(text: str) -> str:
     """The hash by which a page's policy allows a style sheet or a script."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
-
-
-# -- bars --------------------------------------------------------------------------------------------------------------
 
 
 def _bar(name: str, parts: Sequence[RequestPart], tokens: int, whole: int) -> dict[str, Any]:
@@ -216,9 +222,6 @@ def _legend(outcomes: Sequence[MessageOutcome], told_in: str) -> list[tuple[Fate
     return [(fate, name, counts[fate], tokens[fate]) for fate, name in names.items() if counts[fate]]
 
 
-# -- the handoff and what is gone --------------------------------------------------------------------------------------
-
-
 def _handoff(report: CompactionReport) -> str:
     """HTML, escaped."""
     known = {outcome.number for outcome in report.outcomes if outcome.number is not None}
@@ -241,9 +244,6 @@ def _retention(retention: Retention) -> dict[str, Any]:
     ]
     hidden = max(0, len(by_message) - _MAX_STRING_GROUPS)
     return {"facts": facts, "retention": retention, "lost_strings": groups, "hidden_string_groups": hidden}
-
-
-# -- the messages ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +338,6 @@ def _numbered(words: Sequence[str]) -> dict[str, int]:
     return {word: index for index, word in enumerate(dict.fromkeys(words))}
 
 
-# -- the handoff as HTML -----------------------------------------------------------------------------------------------
-
-
 def handoff_html(handoff: Handoff, known: Container[int]) -> str:
     """The sections of a handoff; a reference is a link where its number is `known`, a message of the conversation."""
     return "\n".join(_handoff_section(heading, entries, known) for heading, entries in handoff.ordered_sections())
@@ -407,9 +404,6 @@ def _span(span: Span, known: Container[int]) -> str:
         case _:
             is_link = span.number is not None and span.number in known
             return f'<a class="ref" href="#m{span.number}">{text}</a>' if is_link else text
-
-
-# -- the map -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,7 +288,7 @@ class WordReader(ABC):
         """Bounds nesting, and with it our own recursion."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise UnreadableCommand(f"commands stand inside each other more than {_MAX_DEPTH} deep")
+            raise UnreadableCommand(f"commands are nested more than {_MAX_DEPTH} deep")
         yield
         self.depth -= 1
 

@@ -43,16 +43,16 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to append, with its time, its size and the wire items it came from."""
+    """A message to append, with its time, its size and its wire items."""
 
     message: Message
     at: datetime | None = None
     tokens: int | None = None
     dialect: DialectName | None = None
-    """With `items`: the wire items are stored instead of the message, once for all messages that came from them."""
+    """With `items`: the wire items are stored instead of the message, once for all messages of those items."""
     items: Sequence[Any] = ()
     part: int = 0
-    """The index of this message among those that came from the items."""
+    """The index of this message among those of the items."""
     digest: bytes | None = None
     """Of the message, where it is known."""
 

@@ -61,7 +61,7 @@ class ModelCall:
     """The provider's or gateway's id of the call; a second call of the same id is not stored."""
     at: datetime | None = None
     cost_direct_micros: int | None = None
-    """What the caller's own request, sent as received, would have cost at that time; None where nobody worked it out.
+    """What the caller's own request, sent as received, would have cost at that time; None where it was not computed.
 
     An auxiliary call of a gateway's session, which no caller asked for, would have cost nothing.
     """
@@ -87,6 +87,11 @@ class UsageTotal:
     """What those and the auxiliary calls of their sessions did cost."""
     calls_of_unknown_saving: int = 0
     """Calls that belong to the comparison and whose own cost is not known: with them less may have been saved."""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost of the calls whose price is known; None where there are calls and none has a price."""
+        return None if self.calls and self.calls == self.calls_of_unknown_cost else self.cost_micros / 1_000_000
 
     @property
     def saved_micros(self) -> int:

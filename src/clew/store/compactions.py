@@ -99,7 +99,7 @@ def load_view(name: str, owner: str | None = None, keep_damaged: bool = False) -
 def commit(request: CompactionCommit, now: int) -> Steps[Session]:
     """End a session with a compaction and open its continuation, which is returned.
 
-    `StaleView` where another compaction or an undo came between.
+    `StaleView` after another compaction or an undo.
     """
     found = yield from sessions.lock_tip(request.session, request.owner)
     entry = request.entry

@@ -94,7 +94,7 @@ def append(request: AppendRequest, now: int) -> Steps[AppendResult]:
     new_messages = [as_new(message) for message in request.messages]
     if request.after is not None and request.after != position.next_seq:
         repeated = yield from _repeated_append(position, new_messages, request.after)
-        # Whoever wrote these messages may not have known of the calls; one that has an id is not stored twice.
+        # These messages may have been written without their calls; a call with an id is not stored twice.
         known = [(request.after + at, call) for at, call in request.calls if call.id is not None]
         yield from record_calls(position.key, known, now)
         return repeated

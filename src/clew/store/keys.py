@@ -31,7 +31,7 @@ from clew.store.database import (
 KeyMode: TypeAlias = Literal["observe", "spill", "compact"]
 """What a gateway does with the requests of a key: pass them on, bound new tool results, or compact."""
 KeyHandoffs: TypeAlias = Literal["model", "built-in"]
-"""Who writes the handoffs of a key's conversations: the model that the caller talks to, or nobody but Clew."""
+"""Who writes the handoffs of a key's conversations: the model that the caller talks to, or Clew alone."""
 KeyRecall: TypeAlias = Literal["on", "off"]
 """Whether a gateway offers recall to the models of a key's conversations."""
 HASH_BYTES = 32

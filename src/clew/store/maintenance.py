@@ -69,7 +69,7 @@ class HealthProblem:
     @property
     def is_repairable(self) -> bool:
         """Whether something repairs it: `rebuild_index` the index, `quarantine` a row that cannot be read,
-        `undo_broken_maps` a map that does not hold."""
+        `undo_broken_maps` a map that leaves messages out."""
         return self.kind in ("index", "row", "map")
 
 

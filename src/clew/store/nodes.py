@@ -106,9 +106,6 @@ class NodePublication:
     shown: tuple[str, ...]
 
 
-# -- publishing --------------------------------------------------------------------------------------------------------
-
-
 def publish(found: SessionRow, entry: int, made: CompactionEntry, nodes: NodePublication, now: int) -> Steps[None]:
     """Store what a compaction publishes; `InvalidArgument` where a message would be covered by no leaf, or by two."""
     ids = yield from _insert(found, entry, nodes.new, [*nodes.shown, *_named(nodes.new)], now)
@@ -181,11 +178,8 @@ def _check_node(node: NewNode) -> None:
         raise InvalidArgument(
             f"node {node.name!r} of depth {node.depth} over {node.first} to {node.last} has {len(node.children)} "
             "children",
-            remedy="a leaf stands for messages and has none, a deeper node has some",
+            remedy="a leaf covers messages and has no parts, a deeper node has some",
         )
-
-
-# -- the proof ---------------------------------------------------------------------------------------------------------
 
 
 def coverage_problem(found: SessionRow, entry: int, made: CompactionEntry) -> Steps[str]:
@@ -228,9 +222,6 @@ def _uncovered(made: CompactionEntry, first: int, last: int, left_out: set[int])
             return f"messages {reached} to {start} are neither in the view nor covered by a leaf"
         reached = max(reached, stop)
     return "" if reached >= made.until else f"messages {reached} to {made.until} are neither in the view nor covered"
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_nodes(found: SessionRow, names: Sequence[str] | None = None) -> Steps[list[StoredNode]]:
@@ -308,9 +299,6 @@ def _in_parts(sql: str, column: str, values: Sequence[object] | None, *params: o
     return found
 
 
-# -- checking and removing ---------------------------------------------------------------------------------------------
-
-
 def check_nodes() -> Steps[list[str]]:
     """What is wrong with nodes: edges to what is not there, parts that do not add up to what a node represents, and
     messages that are not there to be opened."""
@@ -333,9 +321,9 @@ def check_nodes() -> Steps[list[str]]:
         if bool(stretches) != (row[3] > 0):
             problems.append(f"{what} has depth {row[3]} and {len(stretches)} parts")
         elif stretches and not _tile(stretches, row[4], row[5]):
-            problems.append(f"{what} stands for {row[4]} to {row[5]}, and its parts do not")
+            problems.append(f"{what} covers {row[4]} to {row[5]}, and its parts do not")
         elif row[5] > ends.get(row[1], 0):
-            problems.append(f"{what} stands for messages up to {row[5] - 1}, and there are {ends.get(row[1], 0)}")
+            problems.append(f"{what} covers messages up to {row[5] - 1}, and there are {ends.get(row[1], 0)}")
     return problems
 
 

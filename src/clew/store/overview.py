@@ -1,6 +1,6 @@
 """What a person looks at, read without the texts of messages: conversations, sizes of messages, calls, compactions.
 
-Whoever shows a store asks for these many times, while others write: each is one short read whose time does not grow
+A page asks for these many times, while other processes write: each is one short read whose time does not grow
 with the texts, and `change_mark` says cheaply whether anything was written since.
 """
 
@@ -96,7 +96,7 @@ class ConversationOverview:
     created: datetime
     ended: datetime | None
     updated: datetime
-    """When the newest message came, or the newest session began."""
+    """The time of the newest message, or of the start of the newest session."""
     next_seq: int
     last_call: int
     last_entry: int
@@ -121,7 +121,7 @@ class MessageSize:
     role: str
     tool: str | None
     tokens: int | None
-    """As it was counted when it came; None where nobody counted."""
+    """As counted when it was stored; None if it was not counted."""
     bytes: int
     """Of its JSON."""
 
@@ -147,7 +147,7 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class ConversationDigest:
-    """Where a conversation stands."""
+    """The size of a conversation and of its view."""
 
     newest: Message | None
     """The newest of a person or the model."""
@@ -238,7 +238,7 @@ class OverviewStore(Operations):
 
     @reads
     def counted_messages(self, conversations: Sequence[int]) -> Steps[dict[int, tuple[int, int]]]:
-        """Of each conversation the tokens of its own messages, and the bytes of those whose tokens nobody counted."""
+        """Of each conversation the tokens of its own messages, and the bytes of those without a count."""
         rows = yield from fetch_all(
             "SELECT m.conversation, COALESCE(sum(m.tokens), 0),"  # noqa: S608 (fixed texts)
             f" COALESCE(sum(CASE WHEN m.tokens IS NULL THEN {self._database.bytes_sql} ELSE 0 END), 0) FROM messages m"
@@ -255,7 +255,7 @@ class OverviewStore(Operations):
 
     @reads
     def digests(self, sessions: Sequence[str]) -> Steps[list[ConversationDigest]]:
-        """Where the conversations of some sessions stand, each in its place."""
+        """The sizes of the conversations of some sessions, in the order of the sessions."""
         made: list[ConversationDigest] = []
         for name in sessions:
             found = yield from find(name)
@@ -303,7 +303,7 @@ class OverviewStore(Operations):
         except InvalidArgument:
             return None
         active = yield from read_bases_in_effect(found)
-        # A branch begins with a compaction of the conversation that it came from.
+        # A branch begins with a compaction of its origin.
         if made.conversation != found.conversation and id not in active:
             return None
         return CommittedCompaction(
@@ -321,9 +321,9 @@ class OverviewStore(Operations):
         rows = yield from fetch_all(f"{_COMPACTED}{within} ORDER BY e.at, e.id", *params)
         made = []
         for at, model, source, client, account in rows:
-            told = read_json(account)
-            if isinstance(told, dict):
-                sizes = [int(told.get(name) or 0) for name in ("tokens_before", "tokens_after")]
+            fields = read_json(account)
+            if isinstance(fields, dict):
+                sizes = [int(fields.get(name) or 0) for name in ("tokens_before", "tokens_after")]
                 named = (model or "", source)
                 made.append(CompactionStats(as_datetime(at), *named, sizes[0], sizes[1], client_name(client)))
         return made
@@ -395,8 +395,8 @@ def _call(row: tuple[Any, ...]) -> RecordedCall:
 
 def _account(row: tuple[Any, ...], active: set[int]) -> CompactionAccount:
     read = read_json(row[4])
-    told: dict[str, Any] = read if isinstance(read, dict) else {}
-    first, stop = _replaced(told, row[5], row[3])
+    fields: dict[str, Any] = read if isinstance(read, dict) else {}
+    first, stop = _replaced(fields, row[5], row[3])
     return CompactionAccount(
         id=row[0],
         session=row[1],
@@ -404,20 +404,20 @@ def _account(row: tuple[Any, ...], active: set[int]) -> CompactionAccount:
         is_in_effect=row[0] in active,
         first=first,
         stop=stop,
-        tokens_before=int(told.get("tokens_before") or 0),
-        tokens_after=int(told.get("tokens_after") or 0),
-        engine=str(told.get("engine") or ""),
-        written_by=str(told.get("written_by") or ""),
-        focus_topic=told.get("focus_topic"),
-        warnings=tuple(map(str, told.get("warnings") or ())),
+        tokens_before=int(fields.get("tokens_before") or 0),
+        tokens_after=int(fields.get("tokens_after") or 0),
+        engine=str(fields.get("engine") or ""),
+        written_by=str(fields.get("written_by") or ""),
+        focus_topic=fields.get("focus_topic"),
+        warnings=tuple(map(str, fields.get("warnings") or ())),
     )
 
 
 def _replaced(account: dict[str, Any], view: Any, until: int) -> tuple[int, int]:
     """The messages that the handoff represents: as the engine says, else from the first that is gone to the last."""
-    told = (account.get("details") or {}).get("replaced")
-    if isinstance(told, list) and len(told) == 2 and told[0] < told[1]:
-        return told[0], told[1]
+    replaced = (account.get("details") or {}).get("replaced")
+    if isinstance(replaced, list) and len(replaced) == 2 and replaced[0] < replaced[1]:
+        return replaced[0], replaced[1]
     items = read_json(view)
     kept = sorted(map(tuple, (item for item in items if isinstance(item, list)))) if isinstance(items, list) else []
     first, stop = 0, until

@@ -71,7 +71,7 @@ class _ConnectionLost(Exception):  # noqa: N818 (reads as what it says)
 class PostgresDatabase:
     """One database on a server. Made by `open_postgres`.
 
-    A server that went away is told at once while it is away, and found again when it is back.
+    While a server is away, each call fails at once; it is found again when it is back.
     """
 
     def __init__(self, url: str, busy_seconds: float, on_statement: Callable[[str], None] | None) -> None:
@@ -85,7 +85,7 @@ class PostgresDatabase:
         """None where the server was found to be away, and before it is connected to."""
         self._connecting = asyncio.Lock()
         self._away_until = 0.0
-        """By the monotonic clock: until then nobody asks the server again whether it is back."""
+        """By the monotonic clock: until then the server is not asked again."""
         self._away = ""
         """Why it could not be reached."""
         self._is_closed = False
@@ -168,7 +168,7 @@ class PostgresDatabase:
         return pool
 
     async def _drop_pool(self, pool: AsyncConnectionPool[Any] | None) -> None:
-        """Close a pool whose connections are broken; whoever waits for one of them is told."""
+        """Close a pool whose connections are broken; tasks that wait for one get an error."""
         if pool is not None and self._pool is pool:
             self._pool = None
             await pool.close()

@@ -36,7 +36,7 @@ from clew.store.database import (
     read_json,
 )
 
-# Only the first of the messages that came from the same wire items has a body.
+# Only the first of the messages of the same wire items has a body.
 BODY = (
     "COALESCE(m.body, (SELECT f.body FROM messages f WHERE f.conversation = m.conversation AND f.seq = m.seq - m.part))"
 )
@@ -59,8 +59,8 @@ def as_new(message: Message | NewMessage) -> NewMessage:
 
 def plain_to_store(messages: Iterable[Any]) -> Sequence[Any]:
     """Messages to store, objects of SDKs as dicts; `InvalidMessage` for one that is no message."""
-    came = messages if isinstance(messages, list) else as_sequence(messages)
-    return [_plain_to_store(message, at) for at, message in enumerate(came)]
+    listed = messages if isinstance(messages, list) else as_sequence(messages)
+    return [_plain_to_store(message, at) for at, message in enumerate(listed)]
 
 
 def _plain_to_store(message: Any, index: int) -> Any:
@@ -215,7 +215,7 @@ def _same_items(one: NewMessage, other: NewMessage) -> bool:
 
 
 def body_of(value: Any, index: int) -> str:
-    """A message, or the wire items it came from, as JSON text; `InvalidMessage` with its index where it is no JSON."""
+    """A message, or its wire items, as JSON text; `InvalidMessage` with its index where it is no JSON."""
     try:
         return json_text(value)
     except _NOT_JSON as error:

@@ -22,7 +22,7 @@ MAX_CANDIDATES = 5
 MIN_SHORT_ID, MAX_SHORT_ID = 10, 20
 MIN_SUFFIX = 4
 ELLIPSIS = "…"
-"""Stands before the end of an id that is too long to be shown whole."""
+"""Precedes the end of an id that is too long to be shown whole."""
 _ID_PREFIX = "s_"
 
 

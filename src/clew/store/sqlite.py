@@ -68,7 +68,7 @@ class SqliteDatabase:
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         if self.unwritable is not None:
-            raise ReadOnlyStore(f"{self.unwritable}, so that nothing can be kept in it", remedy="reading it goes on")
+            raise ReadOnlyStore(f"{self.unwritable}, so that nothing can be stored in it", remedy="reading it goes on")
         return await self._writer.submit(Write(operation))
 
     def write_soon(self, operation: Callable[[], Steps[T]]) -> None:
@@ -182,7 +182,7 @@ class SqliteConnection:
             try:
                 found = self.fetch(f"{check}({most})")
             except (sqlite3.DatabaseError, UnicodeDecodeError):
-                # What it found is lost where it cannot read on. It ends at the first thing that it finds, if told to.
+                # What it found is lost where it cannot read on. It can be made to end at the first finding.
                 found = self.fetch(f"{check}(1)")
         except (sqlite3.Error, UnicodeDecodeError) as error:
             store_error = as_store_error(error, self._where, self._busy_seconds)

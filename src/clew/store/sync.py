@@ -65,7 +65,7 @@ def sync(request: SyncRequest, chains: Sequence[bytes], now: int) -> Steps[SyncR
         return (yield from _begin(history, new, given, now))
     found = given
     while found is None or found.conversation != known.conversation:
-        # Whoever had the lock before may have written more of this history: it is looked up again behind the lock.
+        # The former holder of the lock may have written more of this history, so look it up again.
         found = yield from _tip_of_conversation(known.conversation)
         known = (yield from longest_known_prefix(chains, new, found)) or known
     next_seq, _ = yield from end_of(found)

@@ -264,7 +264,7 @@ def listed(problems: Sequence[str]) -> str:
 
 
 def compressed(engine: ContextEngine, messages: list[Message], **more: Any) -> Compaction:
-    """Compact as a host does: what came of it is in effect."""
+    """Compact as a host does: the result is in effect."""
     done = asyncio.run(engine.compress(messages, force=True, **more))
     engine.restore(done.state)
     return done
@@ -289,9 +289,6 @@ def _written(messages: Sequence[Message]) -> str:
 def _tool_name(schema: Mapping[str, Any]) -> str:
     name: str = (schema.get("function") or schema)["name"]
     return name
-
-
-# -- the conversations ------------------------------------------------------------------------------------------------
 
 
 def long_histories() -> dict[str, list[Message]]:

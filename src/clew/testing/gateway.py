@@ -45,7 +45,7 @@ class GatewayFlow:
     events: list[Event] = field(default_factory=list)
 
     async def wait_for_recordings(self) -> None:
-        """Wait until every reply that came is kept: a client has it a moment earlier."""
+        """Wait until every reply is stored: a client has it a moment earlier."""
         await self.server.exchanges.close()
 
     async def wait_for_handoffs(self) -> None:
@@ -141,8 +141,8 @@ def serving(upstream: str, *, window: int = 8_000) -> Iterator[ServedGateway]:
         environ = {**os.environ, "CLEW_HOME": folder}
         with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            told = json.loads("".join(takewhile(lambda line: line != "}\n", process.stdout)) + "}")
+            printed = json.loads("".join(takewhile(lambda line: line != "}\n", process.stdout)) + "}")
             try:
-                yield ServedGateway(told["address"], environ)
+                yield ServedGateway(printed["address"], environ)
             finally:
                 process.terminate()

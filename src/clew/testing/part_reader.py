@@ -15,7 +15,7 @@ from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer, Ups
 from clew.usage import CanonicalUsage
 
 WINDOW = 16_000
-"""Tokens that it takes, and that an adapter is told."""
+"""Its size in tokens, which an adapter gets."""
 
 
 def part(number: int) -> str:

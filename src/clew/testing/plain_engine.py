@@ -1,4 +1,4 @@
-"""A context engine in one page, and a host in memory: fakes for tests of whoever holds an engine or writes one."""
+"""A context engine in one page, and a host in memory: fakes for tests of hosts and of engines."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class PrefixChecker(Provider):
             # A request for a summary is not part of the conversation.
             return await self.provider.send(request, on_delta)
         is_summary = is_instruction(request.messages[-1])
-        # What came back by itself is for this turn only, like what the caller injects.
+        # Recalled passages are for this turn only, like what the caller injects.
         recalled = is_recall(request.messages[-1])
         stored = request.messages[: len(request.messages) - (1 if is_summary else self.injected + recalled)]
         if self._last is not None:

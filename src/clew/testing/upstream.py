@@ -177,8 +177,6 @@ class Upstream:
         """The requests that asked the model, without those for counts, models and the like."""
         return [received for received in self.received if received.wire]
 
-    # -- what is not a call of the model -------------------------------------------------------------------------------
-
     @web.middleware
     async def _record(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Keep a request and the status of its answer; a path that is not served gets a 404 in JSON."""
@@ -193,8 +191,8 @@ class Upstream:
         try:
             response = await handler(request)
         except web.HTTPException as refused:
-            told = {"error": {"message": f"{request.path}: {refused.reason}"}}
-            response = web.json_response(told, status=refused.status)
+            error = {"error": {"message": f"{request.path}: {refused.reason}"}}
+            response = web.json_response(error, status=refused.status)
         else:
             received.status = response.status
         finally:
@@ -237,8 +235,6 @@ class Upstream:
             return _refused(refused)
         return web.json_response(compacted_body(self._compaction(RESPONSES, body), body), dumps=as_json)
 
-    # -- calls of the model --------------------------------------------------------------------------------------------
-
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         received = _current.get()
         wire, body = received.wire, received.body
@@ -277,9 +273,9 @@ class Upstream:
         """The provider's own compaction: a summary that only it can read on one wire, and a signed one on the other."""
         digest = blake2b(as_json(listed_messages(body)).encode(errors="replace"), digest_size=8).hexdigest()
         answer = UpstreamAnswer(compaction=f"summary of {len(listed_messages(body))} messages, {digest}")
-        return self._as_told(answer, wire, body, {})
+        return self._with_usage(answer, wire, body, {})
 
-    def _as_told(
+    def _with_usage(
         self, answer: UpstreamAnswer, wire: str, body: dict[str, Any], headers: Mapping[str, str]
     ) -> UpstreamAnswer:
         """An answer with the usage that was counted, and with signatures that are bound to this request."""
@@ -304,11 +300,11 @@ class Upstream:
             case RawAnswer():
                 return await _send(request, iter(step.pieces), step.content_type)
             case UpstreamAnswer() if not received.is_streamed:
-                answer = self._as_told(step, wire, body, received.headers)
+                answer = self._with_usage(step, wire, body, received.headers)
                 return web.json_response(_body(answer, wire, body), dumps=as_json)
             case UpstreamAnswer():
                 step = StreamedAnswer(step)
-        answer = self._as_told(step.answer, wire, body, received.headers)
+        answer = self._with_usage(step.answer, wire, body, received.headers)
         events = _EVENTS[wire](answer, body)
         if wire == GEMINI and request.query.get("alt") != "sse":
             return await _send(request, _as_json_list(events), "application/json")

@@ -136,23 +136,23 @@ def _script(path: Path) -> list[Step]:
     return steps
 
 
-def _step(told: dict[str, Any]) -> Step:
-    if told.get("hang_up"):
+def _step(fields: dict[str, Any]) -> Step:
+    if fields.get("hang_up"):
         return HangUp()
-    if "status" in told:
-        return UpstreamFault(told["status"], told.get("body"), told.get("headers") or {})
+    if "status" in fields:
+        return UpstreamFault(fields["status"], fields.get("body"), fields.get("headers") or {})
     names = {"text", "reasoning", "finish", "model", "number"}
-    calls = [_call(call, number) for number, call in enumerate(told.get("calls") or ())]
-    answer = UpstreamAnswer(calls=tuple(calls), **{name: told[name] for name in names & told.keys()})
-    how = {name: value for name, value in told.items() if name not in names | {"calls"}}
+    calls = [_call(call, number) for number, call in enumerate(fields.get("calls") or ())]
+    answer = UpstreamAnswer(calls=tuple(calls), **{name: fields[name] for name in names & fields.keys()})
+    how = {name: value for name, value in fields.items() if name not in names | {"calls"}}
     return StreamedAnswer(answer, **how) if how else answer
 
 
-def _call(told: dict[str, Any], number: int) -> Any:
-    arguments = told.get("arguments") or {}
+def _call(fields: dict[str, Any], number: int) -> Any:
+    arguments = fields.get("arguments") or {}
     written = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return {
-        "id": told.get("id", f"call_{number}"),
+        "id": fields.get("id", f"call_{number}"),
         "type": "function",
-        "function": {"name": told["name"], "arguments": written},
+        "function": {"name": fields["name"], "arguments": written},
     }

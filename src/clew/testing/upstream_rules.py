@@ -27,7 +27,7 @@ class UpstreamRules:
     """Which rules of the providers are kept. Without any, every request is answered."""
 
     window: int | None = None
-    """Tokens; a longer prompt is refused, and what is counted is told as usage."""
+    """Tokens; a longer prompt is refused, and the count is reported as usage."""
     counts_output: bool = False
     """The output that is asked for has to fit the window too, on chat completions and Anthropic's wire."""
     overflow_in_stream: bool = True
@@ -118,9 +118,6 @@ def first_refusal(
     return _overflow(rules, wire, body, tokens) if rules.window is not None else None
 
 
-# -- the window --------------------------------------------------------------------------------------------------------
-
-
 def _overflow(rules: UpstreamRules, wire: str, body: Mapping[str, Any], tokens: int) -> ProviderRefusal | None:
     window = rules.window or 0
     asked = body.get("max_tokens") or body.get("max_completion_tokens") or 0
@@ -149,9 +146,6 @@ def _overflow(rules: UpstreamRules, wire: str, body: Mapping[str, Any], tokens: 
             "Please reduce the length of the messages or completion."
         )
     return refusal(wire, message, code=too_long, param="messages")
-
-
-# -- calls and results -------------------------------------------------------------------------------------------------
 
 
 def _chat_pairs(body: Mapping[str, Any]) -> str | None:
@@ -295,9 +289,6 @@ def _cache_markers(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             pending.extend(reversed(value))
 
 
-# -- thinking ----------------------------------------------------------------------------------------------------------
-
-
 def bound_signature(body: Mapping[str, Any]) -> str:
     """The signature of thinking that follows all the messages of a request."""
     return f"{SIGNATURE}:{list(_prefixes(body))[-1]}"
@@ -330,7 +321,7 @@ def mismatched_thinking(body: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 
 
 def dropped_thinking(body: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
-    """What a request that asks for it has dropped, as it is told in the answer."""
+    """What a request that asks for it has dropped, as reported in the answer."""
     if not _drops_blocks(body, headers):
         return ()
     reason = "prefix_binding_mismatch"
@@ -453,7 +444,7 @@ class UpstreamCache:
         """For each beginning that was read a hash of all its blocks."""
 
     def usage_of(self, wire: str, body: Mapping[str, Any], output_tokens: int) -> CanonicalUsage:
-        """The usage that is told for a request, which is remembered."""
+        """The usage of a request, which is remembered."""
         blocks = list(prompt_blocks(body))
         sizes = [0, *accumulate(len(block.text) for block in blocks)]
         tokens = [size // _CHARS_PER_TOKEN for size in sizes]

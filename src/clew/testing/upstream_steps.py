@@ -76,9 +76,9 @@ class ReceivedRequest:
     body: dict[str, Any]
     """As JSON; empty where it is none."""
     peer: object = None
-    """The other end of the connection: the same for requests that came over one."""
+    """The other end of the connection: the same for requests over one connection."""
     raw: bytes = field(default=b"", repr=False)
-    """The body as it came."""
+    """The body as received."""
     method: str = "POST"
     query: str = ""
     status: int = 0

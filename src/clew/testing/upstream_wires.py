@@ -65,9 +65,6 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# -- chat completions ------------------------------------------------------------------------------------------------
-
-
 def chat_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:
     yield _chunk(answer, {"role": "assistant", "content": ""})
     for piece in answer.pieces(answer.reasoning):
@@ -122,9 +119,6 @@ def _chat_usage(usage: CanonicalUsage) -> dict[str, Any]:
     }
 
 
-# -- Anthropic's Messages --------------------------------------------------------------------------------------------
-
-
 def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:  # noqa: ARG001
     usage = _anthropic_usage(answer.usage)
     head = {**anthropic_body(answer), "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
@@ -133,8 +127,8 @@ def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterato
     for index, block in enumerate(_anthropic_blocks(answer)):
         yield from _block_events(answer, index, block)
     delta = {"stop_reason": _anthropic_stop(answer), "stop_sequence": None}
-    told = {"input_transformations": list(answer.transformations)} if answer.transformations else {}
-    yield _typed("message_delta", delta=delta, usage={"output_tokens": usage.get("output_tokens", 0)}, **told)
+    extra = {"input_transformations": list(answer.transformations)} if answer.transformations else {}
+    yield _typed("message_delta", delta=delta, usage={"output_tokens": usage.get("output_tokens", 0)}, **extra)
     yield _typed("message_stop")
 
 
@@ -159,8 +153,8 @@ def _block_events(answer: UpstreamAnswer, index: int, block: dict[str, Any]) -> 
     for piece in answer.pieces(block.get("thinking", "")):
         yield _typed("content_block_delta", index=index, delta={"type": "thinking_delta", "thinking": piece})
     if kind == "compaction":
-        told = {"type": "compaction_delta", "content": block["content"]}
-        yield _typed("content_block_delta", index=index, delta=told)
+        change = {"type": "compaction_delta", "content": block["content"]}
+        yield _typed("content_block_delta", index=index, delta=change)
     if "signature" in block:
         signed = {"type": "signature_delta", "signature": block["signature"]}
         yield _typed("content_block_delta", index=index, delta=signed)
@@ -207,9 +201,6 @@ def _anthropic_usage(usage: CanonicalUsage | None) -> dict[str, Any]:
 
 def _typed(kind: str, **fields: Any) -> Event:
     return kind, {"type": kind, **fields}
-
-
-# -- Responses -------------------------------------------------------------------------------------------------------
 
 
 def responses_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:
@@ -307,10 +298,10 @@ def _responses_items(answer: UpstreamAnswer, request: dict[str, Any]) -> list[di
         return [{"id": f"cmp_mock_{answer.number}", "type": "compaction", "encrypted_content": sealed}]
     items: list[dict[str, Any]] = []
     if answer.reasoning:
-        told = [{"type": "summary_text", "text": answer.reasoning}]
+        summary = [{"type": "summary_text", "text": answer.reasoning}]
         encrypted = ENCRYPTED if "reasoning.encrypted_content" in (request.get("include") or ()) else None
         own = {"id": f"rs_mock_{answer.number}", "type": "reasoning"}
-        items.append({**own, "summary": told, "encrypted_content": encrypted})
+        items.append({**own, "summary": summary, "encrypted_content": encrypted})
     if answer.text:
         said = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
         own = {"id": f"msg_mock_{answer.number}", "type": "message", "status": "completed"}
@@ -341,9 +332,6 @@ def _responses_usage(usage: CanonicalUsage | None) -> dict[str, Any] | None:
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total_tokens,
     }
-
-
-# -- Gemini ----------------------------------------------------------------------------------------------------------
 
 
 def gemini_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:  # noqa: ARG001
@@ -393,18 +381,15 @@ def _pieces_of_part(answer: UpstreamAnswer, part: dict[str, Any]) -> Iterator[di
 
 def _gemini_usage(usage: CanonicalUsage, ended: bool) -> dict[str, Any]:
     cached = {"cachedContentTokenCount": usage.cache_read_tokens} if usage.cache_read_tokens else {}
-    told = {"promptTokenCount": usage.prompt_tokens, **cached}
+    counts = {"promptTokenCount": usage.prompt_tokens, **cached}
     if not ended:
-        return {**told, "totalTokenCount": usage.prompt_tokens}
+        return {**counts, "totalTokenCount": usage.prompt_tokens}
     return {
-        **told,
+        **counts,
         "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
         "thoughtsTokenCount": usage.reasoning_tokens,
         "totalTokenCount": usage.total_tokens,
     }
-
-
-# -- models ----------------------------------------------------------------------------------------------------------
 
 
 def model_row(wire: str, row: Mapping[str, Any], window: int | None) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""The context window of a model, and where that answer came from.
+"""The context window of a model, and the source of the figure.
 
 Sources in order: a limit that a provider stated in this run, the config, a limit that was stated in an earlier run
 (remembered on disk), the answer of a models endpoint, the table that ships with Clew, a default. Answers of endpoints
@@ -115,7 +115,7 @@ def window_of(
     """The window of a model. `stated` is a limit from an error of this run, `learnt` has those of earlier runs.
 
     `remembered` is one of an earlier run that is kept elsewhere.
-    What this run was told holds whatever is configured; a limit of an earlier run gives way to the config.
+    A limit that was stated in this run wins over the config; a limit of an earlier run gives way to the config.
     """
     name = model or ""
     if learnt is not None:

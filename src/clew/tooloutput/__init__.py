@@ -1,6 +1,6 @@
 """Limits for tool output: results that are too long are written to private files and replaced by blocks.
 
-What was written is in the returned outcomes, for whoever keeps the index.
+What was written is in the returned outcomes, for the index of the caller.
 """
 
 from clew.tooloutput.block import is_persisted_block

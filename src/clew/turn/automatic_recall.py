@@ -201,8 +201,6 @@ class AutomaticRecall:
         """Whether it was shown for another message; a request that is sent again gets the same passages."""
         return self._shown is not None and self._shown.get(key, self._view.next_seq) != self._view.next_seq
 
-    # -- passages ------------------------------------------------------------------------------------------------------
-
     async def _passages(self, wanted: _Wanted) -> list[_Passage]:
         """Passages that are not in view, the best first."""
         hits: dict[tuple[int | None, int | None], SearchHit] = {}
@@ -262,8 +260,6 @@ class AutomaticRecall:
     def _label(self, hit: SearchHit) -> str:
         return f"m{hit.seq}" if hit.conversation == self._view.stored.conversation else f"{hit.session} m{hit.seq}"
 
-    # -- lines ---------------------------------------------------------------------------------------------------------
-
     def _excerpts(self, wanted: _Wanted, passages: Sequence[_Passage], budget: int) -> Iterator[Excerpt]:
         """Lines about what the newest messages name, as many as there is about room for beside the passages."""
         if self._view.base is None:
@@ -294,8 +290,6 @@ class AutomaticRecall:
             chars += sum(len(text_of(row.message)) for row in block)
             stop = start
         self._folded, self._folded_of = FoldedLines(rows, is_whole=stop == 0), self._view.stored
-
-    # -- injecting -----------------------------------------------------------------------------------------------------
 
     def _fitting(
         self, found: Sequence[_Passage | Excerpt], budget: int
@@ -345,9 +339,6 @@ def _is_refused(model: str, newest: Sequence[Message]) -> bool:
     """Whether the provider takes no message of a user right behind a result."""
     name = model.lower()
     return newest[-1]["role"] == "tool" and any(family in name for family in _REFUSE_USER_BEHIND_RESULT)
-
-
-# -- what is wanted ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,8 +406,6 @@ def _stem(word: str) -> str:
             return word[: -len(ending)]
     return word
 
-
-# -- lines of folded messages ------------------------------------------------------------------------------------------
 
 LineKey: TypeAlias = int
 """A checksum of a line: a line of a file that was read again has the same one."""
@@ -521,8 +510,6 @@ class FoldedLines:
             and self._may_show(other, unknown)
             and any(map(unknown.is_news, self._names[other]))
         )
-
-    # -- showing -------------------------------------------------------------------------------------------------------
 
     def messages_of(self, excerpts: Sequence[Excerpt]) -> list[int]:
         """The numbers of the messages that the excerpts are from."""

@@ -66,7 +66,7 @@ class CompactionRequest:
     focus: str | None = None
     force: bool = False
     asks_model: bool = False
-    """A model writes it, or nobody, where models are asked ahead of time only."""
+    """A model writes it, or none, where models are asked ahead of time only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class CompactionPreparer:
             return None
         if not task.done():
             self._tell_phase("awaited")
-        # Whoever waits here may be stopped; the task continues and is there for the next turn.
+        # The caller may be cancelled here; the task continues and is there for the next turn.
         await asyncio.wait({task})
         if self.task is not task:  # the conversation was closed meanwhile
             return None
@@ -299,9 +299,6 @@ class CompactionPreparer:
         self._services.tell(CompactionPhase(self._view.session, phase, 0.0))
 
 
-# -- who may do what ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ConversationLocks:
     """Who may do what at the same time."""
@@ -320,14 +317,16 @@ async def compaction_lease(
 ) -> AsyncIterator[Lease | None]:
     """The right to compact a conversation, renewed while it is needed; None where another process keeps it too long.
 
-    `on_waited` is called when it had to be waited for: whoever held it has probably compacted.
+    `on_waited` is called when it had to be waited for: its former holder has probably compacted.
     """
     lease = await _take_lease(services, session)
     waited = lease is None
     if lease is None:
         lease = await _wait_for_lease(services, session)
     if lease is None:
-        services.tell(Notice("Another process is compacting this conversation and takes long; it goes on as it is."))
+        services.tell(
+            Notice("Another process is compacting this conversation and has not ended; this turn continues without it.")
+        )
         yield None
         return
     renewing = asyncio.create_task(_renew(services, lease))
@@ -350,7 +349,7 @@ async def _wait_for_lease(services: TurnServices, session: str) -> Lease | None:
 
 
 async def _take_lease(services: TurnServices, session: str) -> Lease | None:
-    """The lease, if it is free. A stop on the way leaves none behind, which nobody would give back."""
+    """The lease, if it is free. After a cancellation the lease is given back."""
     seconds = services.options.lease_seconds
     taking = asyncio.ensure_future(services.store.take_lease(session, services.lease_holder, seconds))
     try:

@@ -76,7 +76,7 @@ class Conversation:
     engine: ContextEngine
     preparer: CompactionPreparer
     engine_sees_all: bool
-    """Whether the engine has been told of every message from the first on."""
+    """Whether the engine has observed every message from the first on."""
     pending_calls: list[ModelCall]
     """Calls of the summariser that are not stored yet."""
     stored_state: Any = None
@@ -301,7 +301,7 @@ class Conversation:
     def is_due(self, tokens: int) -> bool:
         """Whether a request of so many tokens is to be compacted.
 
-        After an undo it is not, until it has grown by a tenth: whoever undoes a compaction wants to see what it folded.
+        After an undo it is not, until it has grown by a tenth, because the person wants to see what was folded.
         """
         return tokens >= GROWN_SINCE_UNDO * self.view.stored.undone_tokens and self.engine.should_compress(tokens)
 
@@ -477,7 +477,7 @@ class Conversation:
             await self.store_pending_calls()
             await self.store_engine_state()
         except ClewError as problem:
-            self.services.tell(Notice(f"What was to be done in the background could not be: {problem}"))
+            self.services.tell(Notice(f"A task in the background failed: {problem}"))
 
     async def _compact_due(self, request: CompactionRequest) -> None:
         ready = await self.preparer.claim(request.tokens)
@@ -576,7 +576,7 @@ class Conversation:
     async def compact_or_keep(
         self, request: CompactionRequest, ready: PreparedCompaction | None = None
     ) -> Compaction | None:
-        """Compact; where that fails, the conversation is left as it was, and a notice is told."""
+        """Compact; where that fails, the conversation is left as it was, with a notice."""
         try:
             return await self.compact(request, ready)
         except (StaleView, LeaseLost) as lost:
@@ -617,7 +617,7 @@ class Conversation:
                 await self.store_engine_state()
             return prepared.compaction
         finally:
-            # Also where it failed or was stopped: whoever shows that it runs must learn that it does not any more.
+            # Also where it failed or was stopped: a screen that shows it as running must learn that it has ended.
             self._tell_finished(old, outcome)
 
     async def _commit(self, prepared: PreparedCompaction, lease: Lease) -> None:

@@ -124,7 +124,7 @@ def _hit(hit: SearchHit) -> HistoryHit:
 
 
 def _pattern(query: HistoryQuery) -> tuple[re.Pattern[str], str]:
-    """What to look for; a text that is no regular expression is looked for as it is, and that is told."""
+    """What to look for; a text that is no regular expression is looked for as it is, with a notice."""
     if query.regex:
         try:
             return re.compile(query.text, re.IGNORECASE), ""

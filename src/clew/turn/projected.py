@@ -50,7 +50,7 @@ class TakenHistory:
 
 
 class ProjectedConversation:
-    """One conversation. Calls of it must not overlap: whoever shares it holds a lock."""
+    """One conversation. Calls of it must not overlap; callers that share it need a lock."""
 
     def __init__(self, runtime: Runtime, new: NewSession | None = None, session: str | None = None) -> None:
         self.session = session
@@ -72,7 +72,7 @@ class ProjectedConversation:
 
     @property
     def items(self) -> Sequence[Any]:
-        """The wire items as far as they are known; whoever knows that one is unchanged gives the same object."""
+        """The wire items as far as they are known; a caller that knows that one is unchanged gives the same object."""
         return self._history.raw if self._history else ()
 
     def is_followed_by(self, items: Sequence[Any], dialect: DialectName) -> bool:
@@ -112,7 +112,7 @@ class ProjectedConversation:
         """Bring what is new of a history into the store, and the conversation to where the history is.
 
         With `is_beside` that may continue while something else is done, as `Conversation.append_beside` does it: where
-        nobody else can have continued with the conversation, since the history holds no reply that is not known here.
+        no other process can have continued the conversation, since the history holds no reply that is not known here.
         """
         name = dialect or (self._history.dialect if self._history else detect_dialect(list(items)))
         conversation = await self._take(items, name, is_beside=is_beside)
@@ -312,9 +312,9 @@ class ProjectedConversation:
         return conversation
 
     async def _keep(self, writing: asyncio.Task[None], session: str, history: History) -> None:
-        """Where others have written to the conversation meanwhile, what came is kept all the same: as a branch.
+        """Store the new messages; as a branch where another process has written to the conversation meanwhile.
 
-        The history is not changed until this has ended: whoever changes it waits for that.
+        Changes of the history wait until this has ended.
         """
         store = self._runtime.store
         try:
@@ -326,11 +326,11 @@ class ProjectedConversation:
 
     @property
     def is_writing(self) -> bool:
-        """Whether the store does not have yet all that came."""
+        """Whether messages wait to be stored."""
         return self._writing is not None and not self._writing.done()
 
     async def written(self) -> None:
-        """Wait until the store has what came, or it could not be kept. Needs no lock."""
+        """Wait until the new messages are stored, or storing failed. Needs no lock."""
         if self._writing is not None:
             await asyncio.wait({self._writing})
 
@@ -388,7 +388,7 @@ class ProjectedConversation:
 
 
 def _shown_item(history: History, message: Message, seq: int | None, is_written: bool) -> Item:
-    """A message in view as an item: as received, a shorter form of what came, or a new one."""
+    """A message in view as an item: as received, in a shorter form, or a new one."""
     if seq is None or seq >= len(history):
         return Item(message)
     return history.items[seq].changed_to(message) if is_written else history.items[seq]

@@ -103,8 +103,6 @@ class Projection:
         self._lock = asyncio.Lock()
         self._is_first = True
 
-    # -- the two doors of each call ------------------------------------------------------------------------------------
-
     def fit(
         self,
         history: Any,
@@ -132,7 +130,7 @@ class Projection:
         return await self._host.arun(self._fit(history, system, tools, dialect))
 
     def observe(self, usage: Any) -> None:
-        """The usage that the provider reported for the request of the last `fit`, in whatever shape it came."""
+        """The usage that the provider reported for the request of the last `fit`, in the provider's own shape."""
         self._host.run(self._observe(usage))
 
     async def aobserve(self, usage: Any) -> None:
@@ -202,8 +200,6 @@ class Projection:
 
     def __repr__(self) -> str:
         return f"<Projection: {self._model}, session {self.session or 'not begun'}>"
-
-    # -- in the loop ---------------------------------------------------------------------------------------------------
 
     async def _open(self) -> ProjectedConversation:
         if self._conversation is None:
@@ -299,9 +295,6 @@ def _prompt_of(lead: Sequence[Any], system: Any) -> Message | None:
 
 def _is_path(store: str | Path) -> bool:
     return isinstance(store, Path) or "://" not in store
-
-
-# -- where projections run: an event loop in a thread of its own ------------------------------------------------------
 
 
 @dataclass(slots=True)

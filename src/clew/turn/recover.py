@@ -124,8 +124,6 @@ class Recovery:
             )
         )
 
-    # -- windows -------------------------------------------------------------------------------------------------------
-
     async def _adopt_window(self, fault: ErrorClass) -> None:
         """Take over what the error says about the window and of the prompt, or guess where it says nothing."""
         conversation, window = self.conversation, self.conversation.window
@@ -152,8 +150,6 @@ class Recovery:
         learnt = WindowLearnt(conversation.session, conversation.target.model, window.tokens, is_stated=is_stated)
         conversation.services.tell(learnt)
 
-    # -- compactions ---------------------------------------------------------------------------------------------------
-
     async def _compact(self) -> str | None:
         conversation, before = self.conversation, self.conversation.view.base
         done = await conversation.compact_or_keep(self._request())
@@ -177,9 +173,9 @@ class Recovery:
         if await self.conversation.compact_or_keep(request, PreparedCompaction(view, done, engine="media")) is None:
             return None
         why = why_media_are_left_out(fault, self.conversation.target.served_by)
-        told = "the older ones were left out" if keep else "all pictures and documents were left out"
-        self.conversation.services.tell(Notice(f"{why}: {told}. `undo` brings them back."))
-        return told.replace("the older ones", "older pictures and documents")
+        left_out = "the older ones were left out" if keep else "all pictures and documents were left out"
+        self.conversation.services.tell(Notice(f"{why}: {left_out}. `undo` brings them back."))
+        return left_out.replace("the older ones", "older pictures and documents")
 
     def _request(self) -> CompactionRequest:
         return CompactionRequest("overflow", self.conversation.request_tokens(self.options), force=True)

@@ -25,7 +25,7 @@ from clew.tokens import LearntLimits, Window, window_of
 from clew.tooloutput import SpillFolder, ToolOutputLimits
 from clew.usage import CanonicalUsage, cost_of
 
-# Of a window, for a reply whose length nobody asked for: models could write far more than they do.
+# Of a window, for a reply without a requested length: models could write far more than they do.
 _LARGEST_SHARE_UNASKED = 0.25
 _MOST_THREADS = 2
 """More would not be quicker, since Python runs one at a time; with one, a large history would make others wait."""
@@ -82,7 +82,7 @@ class ModelTarget:
     def sender(self) -> Provider:
         """Its provider; refuses where the host sends requests by itself."""
         if self.provider is None:
-            raise InvalidArgument(f"no turn sends anything to {self.model!r}: send what `fit` gives back")
+            raise InvalidArgument(f"no turn sends anything to {self.model!r}: send the result of `fit`")
         return self.provider
 
 
@@ -94,7 +94,7 @@ class HostCalls:
     """Takes a text, which becomes the last message behind the newest request as it was sent, and max tokens. Raises
     `ProviderRefused`."""
     view: View
-    """That the newest request was made of, with what came since then."""
+    """Of the newest request, and of the messages since then."""
     shown: int
     """Messages in view that it showed."""
 
@@ -159,7 +159,7 @@ def call_of(
         target.served_by,
         source,
         None if cost is None else cost.micros,
-        # With an id, a call that is told twice, because a commit was stopped on its way, counts once.
+        # With an id, a call that is recorded twice, because a commit was cancelled, counts once.
         id=f"clew-{secrets.token_hex(12)}",
         cost_direct_micros=None if otherwise is None else otherwise.micros_at_least,
     )
@@ -228,7 +228,7 @@ class TurnOptions:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """What whoever runs turns (library, agent, gateway) decides once."""
+    """The choices that a host of turns (library, agent, gateway) makes once."""
 
     new_engine: EngineFactory
     spill: SpillFolder
@@ -241,8 +241,8 @@ class RuntimeOptions:
     main_summarizes: Callable[[], bool] = lambda: True
     """Whether the main model may be asked for one now, where none is configured for it or that one fails."""
     models_ahead_only: bool = False
-    """A model is asked only by `Conversation.prepare_ahead`, and what it does not write is not kept. Whoever waits
-    for a compaction gets one of the built-in summariser: for hosts whose clients must not wait."""
+    """A model writes summaries only in `Conversation.prepare_ahead`, and only those are stored. A compaction that
+    a caller waits for uses the built-in summariser: for hosts whose clients must not wait."""
     offers_engine_tools: bool = True
     """Whether the model is offered the tools of the context engine: not where a host sends requests by itself."""
     learnt: LearntLimits | None = None
@@ -276,7 +276,7 @@ class TurnServices:
         self.events = events or Events()
         self.lease_holder = f"clew-{secrets.token_hex(8)}"
         self._stated: dict[tuple[str, str | None], int] = {}
-        self._told: set[str] = set()
+        self._noticed: set[str] = set()
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "clew-compute")
 
     async def in_thread(self, function: Callable[..., _Result], *arguments: Any, when: bool = True) -> _Result:
@@ -307,13 +307,13 @@ class TurnServices:
         return CachePolicy(False, False, policy.ttl, "switched off in the config", policy.model, policy.served_by)
 
     async def serving(self, target: ModelTarget) -> ServingModel:
-        """A target with its window; what a person should know of the window is told."""
+        """A target with its window; emits a notice about the window where a person should know of it."""
         stated = self._stated.get((target.model, target.limits_address))
         window = await window_for(target, self.store, self.options.learnt, stated)
-        if window.notice and window.notice not in self._told:
-            if len(self._told) >= _MAX_REMEMBERED:  # names of models are the callers' in a gateway
-                self._told.clear()
-            self._told.add(window.notice)
+        if window.notice and window.notice not in self._noticed:
+            if len(self._noticed) >= _MAX_REMEMBERED:  # names of models are the callers' in a gateway
+                self._noticed.clear()
+            self._noticed.add(window.notice)
             self.tell(Notice(window.notice))
         return ServingModel(target, window)
 

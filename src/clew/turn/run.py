@@ -1,4 +1,4 @@
-"""One turn: append what came, make it fit, send or recover, record the reply. Library, agent and gateway run this.
+"""One turn: append the new messages, make it fit, send or recover, record the reply. For library, agent and gateway.
 
 A turn is one call of the model. An agent runs the tools that a reply asks for and comes back with their results.
 """
@@ -49,7 +49,7 @@ async def run_turn(
     tools: Sequence[Tool] = (),
     on_delta: OnDelta | None = None,
 ) -> Reply:
-    """The reply to what came. `inject` is seen by the model in this turn only, and never enters the history.
+    """The reply to the new messages. `inject` is seen by the model in this turn only, and never enters the history.
 
     Give the same `tools` object turn after turn: it is then counted once. With nothing incoming, the model is asked
     again about the history as it is. Turns of one conversation wait for each other.
@@ -61,7 +61,7 @@ async def run_turn(
 
 
 async def answer(conversation: Conversation, options: TurnOptions, *, compact_after: bool = True) -> Reply:
-    """The rest of a turn, when what came is in the history: for hosts that put it there themselves.
+    """The rest of a turn, when the new messages are in the history: for hosts that put it there themselves.
 
     The caller holds `conversation.locks.turn`. Without `compact_after` the reply does not wait for a compaction: the
     next request is made to fit before it is sent in any case.
@@ -114,7 +114,7 @@ async def keep_partial_reply(runtime: Runtime, session: str, text: str, mark: st
 async def append_incoming(conversation: Conversation, incoming: Sequence[Message], *, to_send: bool) -> None:
     """Append messages from outside: repaired, and tool results that are too large spilled to files.
 
-    With `to_send`, calls that nobody answered get a stub.
+    With `to_send`, calls without a result get a stub.
     """
     services, waiting = conversation.services, conversation.view.messages[conversation.view.open_group() :]
     repaired = repair_incoming(waiting, incoming, to_send=to_send)
@@ -132,7 +132,7 @@ async def append_incoming(conversation: Conversation, incoming: Sequence[Message
 
 @dataclass(frozen=True, slots=True)
 class RepairedMessages:
-    """What came, with complete tool groups."""
+    """The new messages, with complete tool groups."""
 
     messages: Sequence[Message]
     notice: str = ""
@@ -177,7 +177,7 @@ def bound_incoming(
 
 
 async def bound_newest(conversation: Conversation) -> bool:
-    """Shorten the newest tool results that are too large, in the view alone: for hosts that keep what came as it is.
+    """Shorten the newest tool results that are too large, in the view alone: for hosts that store messages as received.
 
     Whether there were any. It is a compaction like any other, which can be undone.
     """
@@ -186,11 +186,11 @@ async def bound_newest(conversation: Conversation) -> bool:
     if start == 0 or start == len(view.messages):
         return False
     limits = limits_for_window(conversation.window.tokens, services.options.output_limits)
-    came = view.messages[start - 1 :]
-    bounded = bound_incoming(came[:1], came[1:], services.options.spill, limits)
-    if not bounded.spilled and all(map(is_, bounded.messages, came[1:])):
+    tail = view.messages[start - 1 :]
+    bounded = bound_incoming(tail[:1], tail[1:], services.options.spill, limits)
+    if not bounded.spilled and all(map(is_, bounded.messages, tail[1:])):
         return False
-    newest = zip(range(start, len(view.messages)), came[1:], bounded.messages, strict=True)
+    newest = zip(range(start, len(view.messages)), tail[1:], bounded.messages, strict=True)
     shorter = [Kept(at) if old is new else Changed(at, without_cache_markers(new)) for at, old, new in newest]
     items = [*map(Kept, range(start)), *shorter]
     tokens = conversation.size.tokens
@@ -232,9 +232,9 @@ def _bound_turn(turn: Sequence[Message], spill: SpillFolder, limits: ToolOutputL
 
 async def record(conversation: Conversation, options: TurnOptions, sent: SentRequest) -> Reply:
     """Put the reply into the history with what it took, in one transaction; the reply as it was kept."""
-    services, came = conversation.services, sent.reply.usage
+    services, reported = conversation.services, sent.reply.usage
     # A provider may be a stranger's, and no figure of it may lose the reply.
-    usage = None if came is None else normalize_usage(came)
+    usage = None if reported is None else normalize_usage(reported)
     reply = repair_reply(sent.reply)
     ttl = services.cache_policy(conversation.target).ttl
     call = None if usage is None else call_of(usage, conversation.target, services.options.source, ttl)

@@ -25,7 +25,7 @@ from clew.turn.view import ConversationView, pins_from_plain, prompt_message
 
 
 class Runtime(TurnServices):
-    """Opens conversations and keeps them open. Built by whoever runs turns: library, agent, gateway."""
+    """Opens conversations and keeps them open. Built by a host of turns: library, agent, gateway."""
 
     def __init__(
         self, store: Store, target: ModelTarget, options: RuntimeOptions, events: Events | None = None
@@ -103,7 +103,7 @@ class Runtime(TurnServices):
             try:
                 await self.forget(oldest)
             except StoreError as problem:
-                # It is closed later: whoever opened this one is not concerned.
+                # It is closed later: the caller who opens this one need not wait.
                 self.tell(Notice(f"A conversation could not be closed: {problem}"))
                 return
 

@@ -25,7 +25,7 @@ _INSTRUCTION_TOKENS = 1_500
 
 
 def summary_models(conversation: Conversation, source: SummaryInput, budget: int) -> list[SummaryModel]:
-    """Who writes a summary of this conversation now, the first one first; nobody where no model may be asked.
+    """Who writes a summary of this conversation now, in order of preference; empty where no model may be asked.
 
     The model that the config names for it, then the main one; the main one first where it is known to be cheaper,
     because the provider has the conversation in its cache.
@@ -83,7 +83,7 @@ def _asked_with_text(conversation: Conversation, model: ServingModel) -> Summary
 
 
 def _recorder(conversation: Conversation, target: ModelTarget, *, extends: bool) -> Callable[[Reply], None]:
-    """What is done with each reply: its usage is kept with the conversation, and told."""
+    """Called with each reply: records its usage with the conversation, and emits it."""
     services = conversation.services
     ttl = services.cache_policy(target).ttl if extends else "5m"
 
@@ -105,9 +105,6 @@ def _recorder(conversation: Conversation, target: ModelTarget, *, extends: bool)
         )
 
     return record
-
-
-# -- in the conversation -----------------------------------------------------------------------------------------------
 
 
 def _asked_in_conversation(conversation: Conversation) -> SummaryModel:
@@ -181,9 +178,6 @@ def _is_cached(conversation: Conversation) -> bool:
     """Whether the provider still has the conversation in its cache."""
     left = conversation.cache_seconds_left
     return left is not None and left > 0
-
-
-# -- prices ------------------------------------------------------------------------------------------------------------
 
 
 def _main_is_cheaper(conversation: Conversation, own: ServingModel, source: SummaryInput, budget: int) -> bool:

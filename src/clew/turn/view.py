@@ -17,8 +17,6 @@ from clew.messages import Message, Tool, calls_of, text_of, with_text_after_syst
 from clew.store import AppendResult, NewMessage, View
 from clew.tokens import ConversationSize, count_each, counter_for
 
-# -- pinned texts ------------------------------------------------------------------------------------------------------
-
 MAX_PINNED_SHARE = 0.25
 """Of the window, for all pins together: what is pinned cannot be made smaller by any compaction."""
 _PINS_HEADING = (
@@ -77,9 +75,6 @@ def check_pins_fit(pins: Sequence[Pin], model: str, window: int) -> None:
         )
 
 
-# -- the view ----------------------------------------------------------------------------------------------------------
-
-
 _LOOK_BACK = 64
 
 
@@ -96,7 +91,7 @@ class ConversationView:
 
     def __init__(self, stored: View, model: str, prompt: Message | None = None, pins: Sequence[Pin] = ()) -> None:
         self.stored = stored
-        """As it was loaded or last compacted; what came since is in `messages` alone."""
+        """As it was loaded or last compacted; later messages are in `messages` alone."""
         self.session, self.next_seq = stored.session, stored.next_seq
         self.messages: list[Message] = []
         self.seqs: list[int | None] = []
@@ -108,7 +103,7 @@ class ConversationView:
         """The pins that are not among the messages, as they follow the system prompt."""
         self.size = ConversationSize(counter_for(model))
         self.last_prompt_tokens = 0
-        """As the provider told for the newest reply; 0 when it has not, or when the view has changed since."""
+        """As the provider reported for the newest reply; 0 without a report, or when the view has changed since."""
         self.unsettled = 0
         """Messages at the end that the host is expected to send otherwise the next time."""
         self.sent_at: float | None = None
@@ -125,10 +120,8 @@ class ConversationView:
 
     @property
     def appended(self) -> int:
-        """How many messages came since the view was loaded or last compacted."""
+        """How many messages were appended since the view was loaded or last compacted."""
         return len(self.messages) - len(self.stored.messages)
-
-    # -- messages ------------------------------------------------------------------------------------------------------
 
     def show(self, stored: View, messages: Sequence[Message] | None = None) -> None:
         """Take over a view; `messages` are the same ones as objects whose sizes are known already."""
@@ -222,8 +215,6 @@ class ConversationView:
             return False
         return all(old is new for old, new in zip(view.messages, self.messages, strict=False))
 
-    # -- beside the messages -------------------------------------------------------------------------------------------
-
     def system_message(self, *, as_block: bool) -> Message | None:
         """The system prompt; after a compaction with a note and pins behind it, which leaves what is cached cached."""
         if self.base is not None or self.pinned_text:
@@ -269,8 +260,6 @@ class ConversationView:
         shown = {text_of(message) for message in self.messages} if self.pins else set()
         self.pinned_text = pinned_text(pin for pin in self.pins if pin.text not in shown)
         self._count_prompt()
-
-    # -- sizes ---------------------------------------------------------------------------------------------------------
 
     def counted_with(self, replaced: int, messages: Sequence[Message]) -> int:
         """Our own count of the next request once `messages` represent the first `replaced` ones by a compaction."""

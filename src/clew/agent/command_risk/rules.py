@@ -823,7 +823,7 @@ _RULE_FILES: dict[str, tuple[str, ...]] = {
     "yarn": ("package.json",),
     "bun": ("package.json",),
 }
-"""What task runners run without being told its name."""
+"""The files that task runners run without a name on the command line."""
 _FILE_RUNNERS = frozenset({"tsx", "ts-node", "esno", "jiti", "java", "go run", "deno run", "bun run", "streamlit run"})
 _NO_SCRIPT = frozenset({"--version", "--help", "-V", "-h"})
 

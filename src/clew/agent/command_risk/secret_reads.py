@@ -136,7 +136,7 @@ def secret_files_below(folder: str) -> Iterator[str]:
 
 
 def shows_a_line_of(search: Search, path: str) -> bool:
-    """Whether a search would print a line of a file; where that cannot be told, it would."""
+    """Whether a search would print a line of a file; where that is unknown, it would."""
     if "-v" in search.flags or "--invert-match" in search.flags:
         return True
     try:

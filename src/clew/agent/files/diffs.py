@@ -59,8 +59,6 @@ def _lines(text: str) -> list[str]:
     return plain.removesuffix("\n").split("\n") if plain else []
 
 
-# -- a passage that was not found --------------------------------------------------------------------------------------
-
 _SHOWN_LINES = 24
 _SHOWN_CHARS = 200
 _SEARCHED_LINES = 4_000

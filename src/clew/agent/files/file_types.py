@@ -88,8 +88,6 @@ def _latin1_fallback(problem: UnicodeError) -> tuple[str, int]:
 codecs.register_error(LATIN1_FALLBACK, _latin1_fallback)
 
 
-# -- binary files ------------------------------------------------------------------------------------------------------
-
 HEAD_BYTES = 65_536
 
 # Offset, signature, kind.
@@ -129,8 +127,6 @@ def binary_kind(head: bytes) -> str:
     return f"{kind}, {size[0]} x {size[1]} pixels" if size else kind
 
 
-# -- secret files ------------------------------------------------------------------------------------------------------
-
 _TABLES = tomllib.loads(read_beside(__file__, "files.toml").decode())
 _NOT_SECRET = re.compile(_TABLES["not_secret"], re.IGNORECASE)
 _MAX_PATH_CHARS = 4_096
@@ -168,7 +164,7 @@ _PACKAGE_SCRIPT = re.compile(
 
 
 def lasting_effect(path: str, text: str = "") -> str | None:
-    """What a file does later on, without being asked: it speaks to later sessions, or it runs by itself.
+    """The lasting effect of a file: later sessions read it as instructions, or it runs by itself; None without one.
 
     `text` is what is to be written there: a package.json counts by the scripts in it that run by themselves.
     """

@@ -205,8 +205,6 @@ def _longer(shorter: Sequence[int], wanted: Sequence[str], same: int, key: str) 
     return same + 1 if wanted[same] == key else 0
 
 
-# -- indentation -------------------------------------------------------------------------------------------------------
-
 _TAB_WIDTHS = (4, 2, 8, 3)
 
 

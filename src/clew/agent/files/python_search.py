@@ -103,9 +103,6 @@ def _event(kind: str, path: str, number: int, line: str, start: int | None = Non
     return {"type": kind, "data": data}
 
 
-# -- patterns of .gitignore and of globs ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class IgnoreRule:
     """One line of an ignore file."""

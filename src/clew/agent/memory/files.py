@@ -199,8 +199,6 @@ def _stamp_at(path: Path) -> FileStamp | None:
         return None
 
 
-# -- entries -----------------------------------------------------------------------------------------------------------
-
 _ITEM = re.compile(r"[-*+][ \t]+(?=.*\w)(\S.*)")
 _MARKERS = re.compile(r"(?:[-*+]\s+)+")
 _CODE = "```"

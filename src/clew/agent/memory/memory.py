@@ -90,8 +90,6 @@ class Memory:
         # One thread, so that changes are made in the order in which they were requested.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="clew-memory")
 
-    # -- reading -------------------------------------------------------------------------------------------------------
-
     def path(self, which: MemoryName) -> Path:
         return self.folder / MEMORY_FILES[which]
 
@@ -113,8 +111,6 @@ class Memory:
         """The newest changes, oldest of them first, with what they removed."""
         return read_journal(self.folder)[-limit:]
 
-    # -- changing ------------------------------------------------------------------------------------------------------
-
     async def add(self, which: MemoryName, text: str, session: str = "") -> MemoryChangeResult:
         """Add an entry."""
         return await self._change(_MemoryChange("add", which, text, session=session))
@@ -126,8 +122,6 @@ class Memory:
     async def remove(self, which: MemoryName, old: str, session: str = "") -> MemoryChangeResult:
         """Remove the one entry that contains `old`."""
         return await self._change(_MemoryChange("remove", which, "", old, session))
-
-    # -- compactions ---------------------------------------------------------------------------------------------------
 
     async def commit(self, session: str) -> bool:
         """Before a compaction ends a session: wait until every change begun on it is on disk. Never raises.
@@ -153,8 +147,6 @@ class Memory:
                     flush_file(self.folder / name)
                 flush_folder(self.folder)
 
-    # -- what is shown -------------------------------------------------------------------------------------------------
-
     def _current_snapshot(self) -> MemorySnapshot:
         memory, about_memory = self._prompt_text("memory")
         user, about_user = self._prompt_text("user")
@@ -176,8 +168,6 @@ class Memory:
     def _fullness(self, which: MemoryName, text: str) -> str:
         used, max_chars = len(text.strip()), self.limits[which]
         return f"{MEMORY_FILES[which]} is {used * 100 // max_chars}% full ({used:,} of {max_chars:,} chars)"
-
-    # -- within a change -----------------------------------------------------------------------------------------------
 
     async def _change(self, change: _MemoryChange) -> MemoryChangeResult:
         entry = clean_entry(change.entry)

@@ -83,7 +83,7 @@ class McpConnection:
     async def _keep_open(self) -> None:
         try:
             async with AsyncExitStack() as stack:
-                # Not on the terminal, which shows the chat; its last line is told where the server fails.
+                # Not on the terminal, which shows the chat; its last line is reported where the server fails.
                 errors = stack.enter_context(TemporaryFile("w+", encoding="utf-8", errors="replace"))  # noqa: SIM115
                 stack.callback(self._read_errors, errors)
                 client = await stack.enter_async_context(await self._new_client(errors, stack))

@@ -74,8 +74,6 @@ class MemoryTool(AgentTool):
         return await self._memory.remove(which, arguments["old"], session)
 
 
-# -- the tool `skill` --------------------------------------------------------------------------------------------------
-
 MAX_SKILL_CHARS = 60_000
 MAX_SKILL_FILES = 50
 _MAX_FOLDERS = 500

@@ -55,6 +55,6 @@ class StateTool(AgentTool):
             return ToolResult(f"Nothing of that kind is known, up to m{state.next_number - 1}.")
         lines = state_lines(found, _MOST_OF_ONE if kind or words else _MOST_OF_A_KIND)
         when = f"behind m{at[1]}" if at else f"now, behind m{state.next_number - 1}"
-        told = redact_text("\n".join(lines))
-        cut = told if len(told) <= MAX_CHARS else f"{told[:MAX_CHARS].rpartition(chr(10))[0]}\n… ask with kind or words"
+        text = redact_text("\n".join(lines))
+        cut = text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS].rpartition(chr(10))[0]}\n… ask with kind or words"
         return ToolResult(f"The state {when}:\n{fenced('this conversation', cut)}")

@@ -61,7 +61,7 @@ def question_message(
     blocks: list[str] = []
     pictures: list[Part] = []
     taken: list[str] = []
-    told = [f"there is no file {name} in {project.name or project}; the name alone is sent" for name in missing]
+    notices = [f"there is no file {name} in {project.name or project}; the name alone is sent" for name in missing]
     for named in found:
         if named.path.is_dir():
             block, note = _folder_block(named)
@@ -74,7 +74,7 @@ def question_message(
         taken.append(note)
     text = "\n\n".join([line, *blocks, *outputs])
     content: str | list[Part] = [{"type": "text", "text": text}, *pictures] if pictures else text
-    return QuestionMessage({"role": "user", "content": content}, tuple(taken), tuple(told))
+    return QuestionMessage({"role": "user", "content": content}, tuple(taken), tuple(notices))
 
 
 def typed_line(message: Message) -> str:

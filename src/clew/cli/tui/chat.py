@@ -95,8 +95,6 @@ class Chat:
         """Compactions that the engine counts and that are not in effect any more."""
         self._side_tasks: set[asyncio.Task[None]] = set()
 
-    # -- what is typed -------------------------------------------------------------------------------------------------
-
     def receive_line(self, line: str) -> None:
         """Take a typed line: as the answer to an open prompt, as a command that runs at once, or into the queue."""
         if self._approvals.is_open:
@@ -180,8 +178,6 @@ class Chat:
     def _show_queue(self) -> None:
         self.screen.live.queued = list(self._lines) if self._task is not None else []
         self.screen.refresh()
-
-    # -- one line after the other --------------------------------------------------------------------------------------
 
     async def run(self, first: Sequence[str] = ()) -> None:
         """Take lines until the person leaves."""
@@ -330,8 +326,6 @@ class Chat:
         self.screen.print(Text(f"{sign} " + "\n  ".join(_echo_rows(sanitize(line).rstrip())), "bold cyan"))
         self.screen.refresh()
 
-    # -- figures -------------------------------------------------------------------------------------------------------
-
     async def refresh(self) -> None:
         """Read again which conversation it is, its title and its usage."""
         store = self.state.app.store
@@ -472,9 +466,6 @@ def _is_command(line: str) -> bool:
     return first.startswith("/") and "/" not in first[1:]
 
 
-# -- commands of the person -------------------------------------------------------------------------------------------
-
-
 async def run_person_command(command: str, app: AgentApp, observer: ScreenObserver) -> str:
     """Run a command to its end and print its output; the output with the exit code where it is not 0.
 
@@ -504,9 +495,6 @@ async def run_person_command(command: str, app: AgentApp, observer: ScreenObserv
         how = seconds if code == 0 else f"exit {code}, {seconds}" if code is not None else f"stopped after {seconds}"
         observer.on_command_end(activity.headline, output.text(), how, is_error=code != 0)
     return output.text() if code == 0 else f"{output.text().rstrip()}\n[exit {code}]"
-
-
-# -- the summary -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,6 @@ EXHAUSTED_REMEDY = "/new begins a new conversation; /compress TOPIC names what m
 EMPTY_REPLY = "the model answered without a word; ask again, or in other words"
 
 
-# -- questions ---------------------------------------------------------------------------------------------------------
-
-
 def title_from(line: str) -> str:
     """A title of the first words of a question."""
     words = printable_line(line)
@@ -54,9 +51,6 @@ def title_from(line: str) -> str:
         return words or "untitled"
     cut = words[:MAX_TITLE_CHARS].rsplit(" ", 1)[0]
     return f"{cut}…"
-
-
-# -- replies and problems ----------------------------------------------------------------------------------------------
 
 
 def reply_remark(reply: Reply) -> str:
@@ -69,14 +63,14 @@ def reply_remark(reply: Reply) -> str:
 def overflow_notice(event: Overflowed) -> str:
     """That a request was too large, what its provider says about the window, and what is made of that."""
     again = "again " if event.attempt > 1 else ""
-    told = f"the request was {again}too large for {event.model or 'the model'}"
+    what = f"the request was {again}too large for {event.model or 'the model'}"
     provider = event.provider or "the provider"
     if event.limit:
         configured = f", not the configured {event.configured:,}" if event.configured else ""
-        return f"{told}: {provider} states a window of {event.limit:,} tokens{configured}"
+        return f"{what}: {provider} states a window of {event.limit:,} tokens{configured}"
     if event.window:
-        return f"{told}; {provider} states no window, {event.window:,} tokens are assumed in this session"
-    return told
+        return f"{what}; {provider} states no window, {event.window:,} tokens are assumed in this session"
+    return what
 
 
 def explain_problem(problem: ClewError) -> str:
@@ -105,9 +99,6 @@ def problem_json(problem: ClewError, session: str | None = None) -> dict[str, An
         remedy = explain_refusal(problem, remedies=REMEDIES).remedy
         error |= {"provider": problem.provider, "remedy": remedy}
     return {"error": error, "session": session}
-
-
-# -- print mode --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

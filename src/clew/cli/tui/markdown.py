@@ -83,8 +83,6 @@ class MarkdownStream:
         self._fence = None
         return blocks
 
-    # -- line by line --------------------------------------------------------------------------------------------------
-
     def _take(self, line: str) -> Iterator[MarkdownBlock]:
         if self._fence is not None:
             yield from self._take_code(line, self._fence)
@@ -151,9 +149,6 @@ class MarkdownStream:
             yield MarkdownBlock("markdown", "\n".join(lines).rstrip(), continues=is_continuation)
 
 
-# -- drawing -----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class TerminalLook:
     """What the terminal can show."""
@@ -184,9 +179,6 @@ def render(renderable: RenderableType, width: int, look: TerminalLook) -> str:
         console.print(renderable)
     text = _TRAILING_SPACES.sub(r"\1", captured.get())
     return text if look.unicode else text.translate(_ASCII_SIGNS)
-
-
-# -- replies -----------------------------------------------------------------------------------------------------------
 
 
 def block_renderable(block: MarkdownBlock) -> RenderableType:
@@ -246,9 +238,6 @@ def _code_text(text: str, language: str) -> Text:
     code.overflow = "fold"
     code.rstrip()
     return code
-
-
-# -- tools -------------------------------------------------------------------------------------------------------------
 
 
 def is_diff(diff: str) -> bool:

@@ -51,8 +51,6 @@ class ScreenObserver(AgentObserver):
         self.outputs: list[ShownOutput] = []
         """What tools printed in this chat, oldest first."""
 
-    # -- the reply -----------------------------------------------------------------------------------------------------
-
     def wait_for(self, what: str) -> None:
         """Show what the chat waits for; nothing for an empty text."""
         self._live.waiting, self._live.waiting_since = what, time.monotonic()
@@ -106,8 +104,6 @@ class ScreenObserver(AgentObserver):
         self._live.waiting = ""
         self._live.is_stopping = False
         self._screen.refresh()
-
-    # -- tools ---------------------------------------------------------------------------------------------------------
 
     def on_tool_start(self, activity: ToolActivity) -> None:
         self._live.running[activity.call_id] = RunningTool(activity.headline, time.monotonic())
@@ -167,8 +163,6 @@ class ScreenObserver(AgentObserver):
             shown_rows.insert(0 if is_end else most, (more, "dim"))
         for line, style in shown_rows:
             self._print_dim(f"  {line}", style)
-
-    # -- events --------------------------------------------------------------------------------------------------------
 
     def on_event(self, event: Event) -> None:
         """For `clew.events`."""

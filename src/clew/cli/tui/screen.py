@@ -160,8 +160,6 @@ class Screen:
         width, rows = self._size()
         return self.live.rows(time.monotonic(), width - 1, max(2, min(MAX_LIVE_ROWS, rows - _OTHER_ROWS)))
 
-    # -- lines that stay -----------------------------------------------------------------------------------------------
-
     def print(self, renderable: RenderableType) -> None:
         """Print below what was printed before."""
         self._put(render(renderable, self.width, self.look))
@@ -198,8 +196,6 @@ class Screen:
             self._is_fresh = text.endswith("\n\n") or text == "\n"
             self._pending.append(text)
             self._wake.set()
-
-    # -- printing ------------------------------------------------------------------------------------------------------
 
     async def print_forever(self) -> None:
         """Write what is printed, as it comes; runs as a task until it is cancelled."""

@@ -167,9 +167,6 @@ async def _print_summary(chat: Chat) -> None:
     await chat.screen.flush()
 
 
-# -- the greeting ------------------------------------------------------------------------------------------------------
-
-
 def greeting(app: AgentApp, conversation: Conversation, mode: str, *, resumed: str | None) -> RenderableType:
     """The model, the project, the engine and the settings; `resumed` is the title of an earlier conversation."""
     through = app.target.served_by

@@ -80,9 +80,6 @@ class UsageCounter:
         self.session = CallTotals(total.calls, *tokens, total.cost_micros, total.calls_of_unknown_cost)
 
 
-# -- the line ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class StatusFigures:
     """What the status line shows."""

@@ -31,9 +31,6 @@ _REPAIRS_NAMED = 5
 _COMPARED_CHARS = 20
 
 
-# -- items -------------------------------------------------------------------------------------------------------------
-
-
 def items_of(
     source: Sequence[Message],
     repaired: Repaired,
@@ -148,9 +145,6 @@ def _with_merged_handoff(
     return {**staying, position: merged_into(staying[position], handoff)}
 
 
-# -- the summary among the messages ------------------------------------------------------------------------------------
-
-
 def _with_summary_first(
     source: Sequence[Message],
     before: Sequence[CompactionItem],
@@ -195,9 +189,6 @@ def with_note(message: Message, *, as_block: bool) -> Message:
     return with_text_after_system(message, SYSTEM_NOTE, as_block=as_block)
 
 
-# -- warnings for people -----------------------------------------------------------------------------------------------
-
-
 def repeated_warning(times: int, *, has_store: bool = True) -> str:
     """From the second compaction on; a new process knows only that there was one before."""
     again = _AGAIN.format(often=f"{times} times" if times > 1 else "before")
@@ -205,7 +196,7 @@ def repeated_warning(times: int, *, has_store: bool = True) -> str:
 
 
 def repair_warnings(repairs: Sequence[Repair], opening: str = "The history was repaired") -> list[str]:
-    """What was wrong with the history and what was done about it; nothing where nothing was."""
+    """One warning that lists the repairs of the history; no warning without repairs."""
     if not repairs:
         return []
     named = "; ".join(f"message {done.index}: {done.problem} ({done.remedy})" for done in repairs[:_REPAIRS_NAMED])

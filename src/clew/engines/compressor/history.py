@@ -238,7 +238,7 @@ class HistoryRecord:
         self.record = Record()
         self.log: dict[int, Message] = {}
         self._redacted: dict[int, Message] = {}
-        """The messages that had secrets, without them. Everything that is told of a history is read from here."""
+        """The messages that had secrets, without them. Every text about a history is made from these."""
 
     @classmethod
     def of(cls, messages: Sequence[Message], numbers: Sequence[int] | None = None) -> HistoryRecord:

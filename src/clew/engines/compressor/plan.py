@@ -170,7 +170,7 @@ class Strikes:
     def after_compaction(self, before: int, after: int, threshold: int) -> Strikes:
         """One more compaction: a strike when it freed too little, or left the request over the threshold.
 
-        None where the request was below the threshold: somebody wanted that compaction, and it says nothing of others.
+        A request below the threshold was compacted on demand, so it is no strike.
         """
         if before < threshold:
             return replace(self, left_at=after, compactions=self.compactions + 1)
@@ -268,7 +268,7 @@ class CompactionPlan:
     sizes: Sequence[int]
     """Of the messages of `history`."""
     cut: HistoryCut
-    """Nothing is folded by it where only pruning can help, or nothing is to be done."""
+    """Empty where only pruning can help, or nothing needs to be done."""
     staying: Mapping[int, Message]
     """The positions that are not folded, each message in the form it will have."""
     tokens_before: int

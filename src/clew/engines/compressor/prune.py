@@ -261,8 +261,8 @@ def without_replaced_plans(messages: Sequence[Message]) -> list[Message]:
             lists = {name: len(value) for name, value in arguments.items() if isinstance(value, list) and value}
             # A later call with fewer entries may have changed only some of those that there were.
             if lists and max(lists.values()) <= most:
-                told = {name: f"[... {many} entries; written anew later]" for name, many in lists.items()}
-                own = _with_arguments(calls[place], {**arguments, **told})
+                counts = {name: f"[... {many} entries; written anew later]" for name, many in lists.items()}
+                own = _with_arguments(calls[place], {**arguments, **counts})
                 shorter[at] = {**shorter[at], "tool_calls": [*calls[:place], own, *calls_of(shorter[at])[place + 1 :]]}
             most = max(most, *lists.values(), 0)
     return shorter

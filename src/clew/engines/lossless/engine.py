@@ -57,7 +57,7 @@ class LosslessState:
     provisional: tuple[str, ...] = ()
     """The ids of nodes in view that a model has still to write."""
     read_again_below: int = 0
-    """Messages below this number may be shown in a shorter form: what they said is read from the host."""
+    """Messages below this number may be shown in a shorter form: their text is read from the host."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -98,8 +98,6 @@ class LosslessEngine(ContextEngine):
         self.update_model(setup.model, setup.context_length, setup.max_output)
         check_shares(self._budgets, self.settings, self.lossless)
 
-    # -- sessions and state --------------------------------------------------------------------------------------------
-
     def on_session_reset(self) -> None:
         super().on_session_reset()
         # A new conversation ends neither the rest of a model nor the count of what it was asked.
@@ -129,8 +127,6 @@ class LosslessEngine(ContextEngine):
     def observe(self, messages: Sequence[Message]) -> None:
         self._sizes.count_and_check(self._sizes.read(messages))
 
-    # -- when ----------------------------------------------------------------------------------------------------------
-
     @property
     def threshold_tokens(self) -> int:
         return self._budgets.threshold
@@ -153,8 +149,6 @@ class LosslessEngine(ContextEngine):
     def preview(self, messages: Sequence[Message], current_tokens: int | None = None) -> CompactionPreview:
         """What `compress` would do with each message. Writes no node and asks no model."""
         return preview_of(self._plan(self._read(messages), current_tokens, self._budgets, force=False), self._sizes)
-
-    # -- how -----------------------------------------------------------------------------------------------------------
 
     async def compress(
         self,
@@ -313,8 +307,6 @@ class LosslessEngine(ContextEngine):
         messages = [rows[number] for number in numbers]
         return RawRun(first, last, numbers, messages, self._sizes.each(messages))
 
-    # -- putting it together -------------------------------------------------------------------------------------------
-
     def _assembled(self, plan: CompactionPlan, sweep: Sweep, text: str, state: LosslessState) -> Compaction:
         items = with_summary(plan.source, plan.items, text, plan.wrapped(text, self.recall_hint))
         after = plan.tokens_beside + self._sizes.total(list(messages_of(plan.source, items)))
@@ -369,8 +361,6 @@ class LosslessEngine(ContextEngine):
     def _paused(self, plan: CompactionPlan, strikes: Strikes) -> str:
         return paused_warning(strikes, self._budgets.threshold, plan.prompt_tokens, max(0, plan.tokens_beside))
 
-    # -- the plan ------------------------------------------------------------------------------------------------------
-
     def _plan(
         self,
         read: CountedHistory,
@@ -392,8 +382,6 @@ class LosslessEngine(ContextEngine):
 
     def _planner(self, read: CountedHistory, current_tokens: int | None, budgets: MapBudgets) -> FoldPlanner:
         return FoldPlanner(read, current_tokens, budgets, self.settings, self._sizes, self._system_as_blocks)
-
-    # -- tools, and work in the background -----------------------------------------------------------------------------
 
     def get_tool_schemas(self) -> list[Tool]:
         return list(TOOLS)

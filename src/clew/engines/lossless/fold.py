@@ -90,9 +90,6 @@ def _next_cut(cuts: Sequence[int], reach: Sequence[int], start: int, tokens: int
     return cuts[at] if at < len(cuts) else None
 
 
-# -- the sweep ---------------------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class Sweep:
     """The map while it is folded: nodes that cover everything up to a number, oldest first."""
@@ -167,9 +164,6 @@ class Sweep:
         return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], len(self.nodes)], strict=True)]
 
 
-# -- sizes -----------------------------------------------------------------------------------------------------------
-
-
 def expected_map(
     nodes: Sequence[Node], folded: int, budgets: MapBudgets, settings: LosslessSettings, *, by_model: bool
 ) -> int:
@@ -190,9 +184,6 @@ def expected_map(
             sizes[-wanted:] = [(depth + 1, budgets.condensed(sum(one[1] for one in row), covered), covered)]
             depth += 1
     return sum(tokens + PART_TOKENS for _, tokens, _ in sizes)
-
-
-# -- the cheap step ----------------------------------------------------------------------------------------------------
 
 
 def cheap_items(plan: CompactionPlan, sizes: MessageSizes, excess: int) -> tuple[CompactionItem, ...]:
@@ -296,8 +287,6 @@ class NodeWriter:
     def _part(self, clean: Mapping[int, Message], first: int, last: int) -> SummaryInput:
         record, read = Record.of(list(clean.values()), clean), partial(read_from, clean)
         return SummaryInput(record, read, first, last, focus=self.focus, is_redacted=True, is_part=True)
-
-    # -- the three levels ----------------------------------------------------------------------------------------------
 
     async def _node(self, source: SummaryInput, covered: int, budget: int, builtin: Callable[[], Handoff]) -> Node:
         summary = await self._within(source, budget)

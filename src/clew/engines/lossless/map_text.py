@@ -182,9 +182,6 @@ def stretch_of_id(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2]) + 1) if found else None
 
 
-# -- the map as text ---------------------------------------------------------------------------------------------------
-
-
 def map_opening(*, can_be_opened: bool) -> str:
     """How the map is read and opened. Nothing in the map changes between two folds."""
     return f"{HOW_TO_READ} {HOW_TO_OPEN}" if can_be_opened else HOW_TO_READ
@@ -229,7 +226,7 @@ def nodes_in_map(text: str, sizes: Iterable[int] = ()) -> list[Node]:
             counted[at],
             _covered_tokens(heading[0]),
             written_by=_UNKNOWN,
-            # Whoever wrote it did so from messages that are not here.
+            # It was written from messages that are not here.
             is_final=True,
         )
         for at, (heading, body) in enumerate(zip(headings, bodies, strict=True))

@@ -237,9 +237,6 @@ def solved(budgets: MapBudgets, beside: int) -> MapBudgets | str:
     )
 
 
-# -- how often a model is asked ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ModelAllowance:
     """When models were asked to write nodes, and how often in a row it failed. A part of the engine's state."""

@@ -122,8 +122,6 @@ class MapTools:
             return _json({"error": _NO_STORE})
         return _json(await tools[name](self.host, arguments))
 
-    # -- lcm_grep ------------------------------------------------------------------------------------------------------
-
     async def _grep(self, host: EngineHost, arguments: Mapping[str, Any]) -> dict[str, Any]:
         query, mode = _text(arguments.get("query")), arguments.get("mode") or "words"
         if not query.strip():
@@ -187,8 +185,6 @@ class MapTools:
             room -= tokens
         return pages
 
-    # -- lcm_describe --------------------------------------------------------------------------------------------------
-
     async def _describe(self, host: EngineHost, arguments: Mapping[str, Any]) -> dict[str, Any]:
         id = _text(arguments.get("id")).strip()
         if not id:
@@ -245,8 +241,6 @@ class MapTools:
             "opening_costs": node.covered_tokens,
         }
 
-    # -- lcm_expand ----------------------------------------------------------------------------------------------------
-
     async def _expand(self, host: EngineHost, arguments: Mapping[str, Any]) -> dict[str, Any]:
         id, after = _text(arguments.get("id")).strip(), _text(arguments.get("after")).strip()
         node = next(iter(await host.nodes([id])), None) if id.startswith("n") else None
@@ -301,8 +295,6 @@ class MapTools:
         answer: dict[str, Any] = {"id": id, "messages": page.entries}
         return answer if rest is None else {**answer, "next": f"m{number}" + (f"@{rest}" if rest else "")}
 
-    # -- lcm_expand_query ----------------------------------------------------------------------------------------------
-
     async def _expand_query(self, host: EngineHost, arguments: Mapping[str, Any]) -> dict[str, Any]:
         question = _text(arguments.get("question")).strip()
         if not question:
@@ -339,8 +331,6 @@ class MapTools:
                     passages[id] = said
                     room -= tokens
         return passages
-
-    # -- lcm_status ----------------------------------------------------------------------------------------------------
 
     async def _status(self, host: EngineHost, arguments: Mapping[str, Any]) -> dict[str, Any]:
         del arguments
@@ -384,9 +374,6 @@ def map_problems(shown: Sequence[Node], every: Sequence[Node], count: int) -> li
             problems.append(f"the parts of {node.id} are not what it covers")
         waiting += children
     return problems
-
-
-# -- ids and texts -----------------------------------------------------------------------------------------------------
 
 
 def _json(value: Any) -> str:

@@ -16,7 +16,7 @@ REMEDIES: dict[ErrorKind, str] = {
     "rate_limit": "Wait a little and try again.",
     "overloaded": "The provider is busy or down; try again in a while, or take another model.",
     "network": "Nobody answered, or the line broke; check the address and the connection, then try again.",
-    "bad_request": "Check the name of the model and the address: `clew models show` tells both.",
+    "bad_request": "Check the name of the model and the address: `clew models show` shows both.",
     "prompt_too_long": "Make what is sent smaller.",
     "payload_too_large": "Make what is sent smaller.",
     "output_cap_too_large": "Set agent.max_tokens lower.",
@@ -57,11 +57,11 @@ def explain_refusal(
     refused: ProviderRefused, *, remedies: Mapping[ErrorKind, str] | None = None, now: datetime | None = None
 ) -> RefusalText:
     """A refusal in words; `remedies` by kind, for a program that has better ones than `REMEDIES`."""
-    told = _told(refused, {**REMEDIES, **(remedies or {})})
+    refusal = _refusal_text(refused, {**REMEDIES, **(remedies or {})})
     kept = " The part that arrived is kept." if refused.partial is not None else ""
     wait = refused.fault.retry_after
     when = f"{wait_text(wait, now or datetime.now().astimezone())} " if wait else ""
-    return RefusalText(told.text + kept, when + told.remedy)
+    return RefusalText(refusal.text + kept, when + refusal.remedy)
 
 
 def wait_text(seconds: float, now: datetime) -> str:
@@ -85,10 +85,10 @@ def _span(seconds: float) -> str:
         count = round(seconds / size)
         if seconds >= size * 2 or (count == 1 and seconds >= size * 0.95) or size == 60:
             return f"{count} {unit}{'' if count == 1 else 's'}"
-    raise AssertionError("minutes are told whatever their number")
+    raise AssertionError("minutes have no upper bound")
 
 
-def _told(refused: ProviderRefused, remedies: Mapping[ErrorKind, str]) -> RefusalText:
+def _refusal_text(refused: ProviderRefused, remedies: Mapping[ErrorKind, str]) -> RefusalText:
     address = refused.endpoint.address if refused.endpoint else ""
     who = refused.provider or "the provider"
     if _PAGE.search(refused.body[:2_000]):

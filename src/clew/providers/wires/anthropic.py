@@ -82,8 +82,6 @@ def _lift_marker(message: Message) -> Message:
     return cast(Message, {**message, "content": [*content[:-1], bare], _MARKER: last[_MARKER]})
 
 
-# -- replies -----------------------------------------------------------------------------------------------------------
-
 _FINISHES: dict[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",

@@ -105,8 +105,6 @@ class OpenAIChatProvider(HttpProvider):
         return "max_tokens" if "max_tokens" not in omit else "max_completion_tokens"
 
 
-# -- messages of a request ---------------------------------------------------------------------------------------------
-
 _MARKER = "cache_control"
 _NATIVE_PARTS = frozenset({"text", "image_url", "file", "input_audio", "refusal"})
 _NATIVE_CALLS = frozenset({None, "function", "custom"})
@@ -201,8 +199,6 @@ def _native_call(call: ToolCall) -> ToolCall:
         arguments = json.dumps(arguments_of_call(call), ensure_ascii=False)
     return {"id": call["id"], "type": "function", "function": {"name": name_of_call(call), "arguments": arguments}}
 
-
-# -- replies -----------------------------------------------------------------------------------------------------------
 
 _FINISHES: dict[str, FinishReason] = {
     "stop": "stop",

@@ -68,7 +68,7 @@ class ApiKey:
 
 
 class ErrorInReply(Exception):  # noqa: N818 (reads as what it says)
-    """An error that came with status 200: as an event of the stream, or as the body."""
+    """An error with status 200: as an event of the stream, or as the body."""
 
     def __init__(self, status: int | None, body: str) -> None:
         super().__init__(body[:200])
@@ -98,7 +98,7 @@ class ReplyAccumulator(ABC):
     @property
     @abstractmethod
     def is_at_end(self) -> bool:
-        """Whether the wire said that nothing follows."""
+        """Whether the wire has signalled the end."""
 
     @abstractmethod
     def message(self) -> Message | None:
@@ -303,7 +303,7 @@ def key_in_variable(variable: str) -> str:
 
 
 def _partial(accumulator: ReplyAccumulator, has_begun: bool) -> Message | None:
-    """The message so far; an empty one where all that came was reasoning which cannot be sent again."""
+    """The message so far; an empty one where only reasoning arrived that cannot be sent again."""
     return accumulator.message() or ({"role": "assistant", "content": ""} if has_begun else None)
 
 
@@ -339,7 +339,7 @@ async def _read_chunks(
 async def _read_deltas(
     response: HttpResponse, accumulator: ReplyAccumulator, streams: bool, limits: RetryPolicy
 ) -> AsyncIterator[Delta]:
-    """Read the body into the accumulator; stops where the wire says so, whatever the server still sends."""
+    """Read the body into the accumulator; stops at the end that the wire signals, whatever the server still sends."""
     if not response.is_event_stream(streams):
         text = _decode(await response.read_body())
         body = _parse_json(text)
@@ -370,7 +370,7 @@ def encode_json(body: Mapping[str, Any]) -> bytes:
             return json.dumps(body, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(
-            f"the request holds what JSON cannot say ({error})", remedy="pass plain values"
+            f"the request holds values that JSON does not have ({error})", remedy="pass plain values"
         ) from error
 
 

@@ -73,8 +73,6 @@ def _is_bare_reasoning(item: dict[str, Any]) -> bool:
     return item.get("type") == "reasoning" and not item.get("encrypted_content")
 
 
-# -- replies -----------------------------------------------------------------------------------------------------------
-
 _ERROR_CODES = {
     "server_error": 500,
     "internal_error": 500,

@@ -24,10 +24,10 @@ _AFTER = 0.35
 _BEFORE = 0.25
 _BEFORE_REPLY = 0.5
 _TOLD = 3.0
-"""What counts a turn of the one who told what is asked for."""
+"""The weight of a turn of the speaker whom the query is about."""
 _ANCHORS = 12
 _TALK_CHARS = 2_000
-"""A longer turn says itself what it is about."""
+"""A longer turn needs no turns around it to be understood."""
 _WITHOUT_TERMS = 0.4
 """At most this share of a page are neighbours that hold no term of the query."""
 _RARE_TERM_SHARE = 3

@@ -93,7 +93,7 @@ class ParsedQuery:
     days: DayRange | None = None
     """The days that it names."""
     told_by: Role | None = None
-    """Whose turns answer it: who asks for "my" things told them, who asks for what "you suggested" was told."""
+    """Whose turns answer it: for "my keys" the person's, for "you suggested" those of the other speaker."""
 
     @property
     def has_plain_words(self) -> bool:

@@ -94,7 +94,7 @@ def score_text(
         relevance += weight * _bm25(matches, saturation, norm)
     total = total or 1.0
     held = min(total, held)
-    # In a long listing every word stands somewhere; in an answer they stand together.
+    # A long listing has every word somewhere; an answer has them close together.
     near = min(held, _nearby_weight(found, rarities))
     coverage = (near * _SHARE_NEAR + held * (1 - _SHARE_NEAR)) / total
     score = relevance * (0.3 + 0.7 * coverage**2)

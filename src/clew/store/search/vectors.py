@@ -251,7 +251,7 @@ def _keep_vectors(model: str, made: Iterable[tuple[_WaitingDocument, bytes]]) ->
 
 
 def nearest_documents(asked: AskedMeaning, filters: SearchFilters, told_by: Role | None) -> Steps[list[NearDocument]]:
-    """The documents that are most like a question, the best first; those of whoever told it count for more."""
+    """The documents that are most like a question, the best first; with more weight for the turns of that role."""
     if (yield from schema_version()) < FIRST_WITH_VECTORS:
         return []
     conversations = [conversation for conversation, _ in filters.segments]

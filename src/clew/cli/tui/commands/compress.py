@@ -151,9 +151,6 @@ def _unchanged_text(compaction: Compaction) -> list[str]:
     return [f"Nothing was changed ({compaction.tokens_before:,} tokens): {first}", *why[1:]]
 
 
-# -- the preview -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ChatPreview:
     """What a prepared compaction would do to a conversation, in tokens."""
@@ -194,9 +191,6 @@ def _folded_pins(compaction: Compaction, conversation: Conversation) -> list[Pin
     before = {text_of(message) for message in conversation.messages}
     after = {text_of(message) for message in compaction.messages}
     return [pin for pin in conversation.pins if pin.text in before and pin.text not in after]
-
-
-# -- pages -------------------------------------------------------------------------------------------------------------
 
 
 def _applied_lines(compaction: Compaction, focus: str | None, console: Console) -> Iterator[str]:

@@ -124,9 +124,6 @@ def _memory_in(prompt: str) -> str:
     return "\n".join(found[0] for found in _MEMORY_BLOCK.finditer(prompt))
 
 
-# -- the page ----------------------------------------------------------------------------------------------------------
-
-
 def print_snapshot(snapshot: ContextSnapshot, console: Console) -> None:
     """The bar, its parts, the largest messages and remarks."""
     tokens, window = snapshot.tokens, snapshot.window

@@ -105,13 +105,13 @@ async def _restore_files(state: ChatState, question: LastQuestion) -> list[str]:
         done.restored += again.restored
         done.removed += again.removed
     left = [path for path in done.changed_since if path not in others]
-    told = {
+    outcomes = {
         "Put back as before": done.restored,
         "Removed, since it did not exist before": done.removed,
         "Left as it is, since something else changed it": left,
         "Could not be put back": done.impossible,
     }
-    return [f"{what}: {', '.join(_name(state, it) for it in paths)}." for what, paths in told.items() if paths]
+    return [f"{what}: {', '.join(_name(state, it) for it in paths)}." for what, paths in outcomes.items() if paths]
 
 
 def _name(state: ChatState, path: str) -> str:

@@ -32,9 +32,6 @@ _REMOVE_WORDS = re.compile(r"(?:remove|rm)\b\s*(.*)", re.DOTALL)
 _NOTE_LABEL = re.compile(r"note (\d+)")
 
 
-# -- /memory -----------------------------------------------------------------------------------------------------------
-
-
 async def run_memory(state: ChatState, words: str) -> None:
     verb, _, text = words.partition(" ")
     text = text.strip()
@@ -90,9 +87,6 @@ def _memory_file_lines(memory: Memory, which: MemoryName, console: Console) -> I
         yield from styled_lines("nothing is remembered there", console, "dim")
 
 
-# -- /skills -----------------------------------------------------------------------------------------------------------
-
-
 async def run_skills(state: ChatState, words: str) -> None:
     skills = state.app.skills
     if words:
@@ -117,9 +111,6 @@ async def run_skills(state: ChatState, words: str) -> None:
         yield from hint_lines("/skills NAME opens one; its text stays through compactions", console)
 
     show_lines(state, lines)
-
-
-# -- /pin --------------------------------------------------------------------------------------------------------------
 
 
 async def run_pin(state: ChatState, words: str) -> None:

@@ -132,8 +132,6 @@ async def _switch_engine(state: ChatState, name: str) -> None:
     show_text(state, *notices, f"{chosen} serves from now on: here, in new conversations and after a restart.")
 
 
-# -- /mode and /plan ---------------------------------------------------------------------------------------------------
-
 EDIT_MODE_TEXTS: dict[EditMode, str] = {
     "allow": "Files are edited without a question; /undo puts them back.",
     "ask": "Each edit of a file is shown and asked for before it is made.",

@@ -29,9 +29,6 @@ MAX_INSIGHT_DAYS = 36_500
 HERE_FLAG = "--here"
 
 
-# -- from one conversation to another ----------------------------------------------------------------------------------
-
-
 async def run_new(state: ChatState, words: str) -> None:
     app, title = state.app, words or None
     conversation = await current_conversation(state)
@@ -146,17 +143,11 @@ async def _matching_sessions(state: ChatState, words: str) -> list[SessionListIt
     return found
 
 
-# -- the tree of this conversation -------------------------------------------------------------------------------------
-
-
 async def run_tree(state: ChatState, words: str) -> None:
     del words
     here = (await current_conversation(state)).session
     forest = await read_trees(state.app.store, here, 1)
     show_page(state, lambda console: print_trees(forest, console, here))
-
-
-# -- search, usage and insights ----------------------------------------------------------------------------------------
 
 
 async def run_search(state: ChatState, words: str) -> None:
