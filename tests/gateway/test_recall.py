@@ -224,6 +224,20 @@ async def test_results_of_a_round_have_no_more_than_four_thousand_tokens(tmp_pat
 
 
 @pytest.mark.parametrize("wire", WIRES)
+async def test_rounds_of_recall_fit_a_small_window(tmp_path: Path, wire: str) -> None:
+    model = BOUND if wire == "messages" else GATEWAY_MODEL
+    opens = (UpstreamAnswer("", (call("clew_open", number, messages="m0-"),), number=number) for number in range(1, 6))
+    rules = UpstreamRules(window=5_000, pairs=True, binds_thinking=True)
+    upstream = Upstream(answers=RecallingModel(*opens, UpstreamAnswer("done")), rules=rules)
+    environ = {"CLEW_MODEL_NAME": model, "CLEW_MODEL_CONTEXT_LENGTH": "5000"}
+    async with gateway_with(upstream, tmp_path, environ=environ) as flow:
+        session = Session(flow, wire, model)
+        await session.until_offered()
+        assert sum(isinstance(event, HistoryRecalled) for event in flow.events) >= 2
+        assert not any(record.is_fallback or record.recovered for record in flow.exchanges)
+
+
+@pytest.mark.parametrize("wire", WIRES)
 async def test_the_two_tools_take_less_than_two_hundred_tokens(wire: str) -> None:
     dialects = {"chat": "openai_chat", "messages": "anthropic"}
     assert tool_tokens(dialects.get(wire, wire), counter_for("gpt-5").text) < 200  # type: ignore[arg-type]

@@ -45,6 +45,7 @@ from clew.turn import (
     reading_on,
     search_history,
 )
+from clew.usage import CanonicalUsage
 
 SEARCH, OPEN = "clew_search", "clew_open"
 RECALL_TOOLS = frozenset((SEARCH, OPEN))
@@ -348,7 +349,10 @@ def _is_result(item: bytes) -> bool:
 MAX_ROUNDS = 4
 """So many replies that only recall are answered for one request."""
 ROUND_TOKENS = 4_000
-"""Of the results of one reply."""
+"""Of the results of one reply, at most."""
+_LEAST_TOKENS = 100
+_SHARE_WITHOUT_USAGE = 0.1
+"""Of the window, for the results of a reply whose usage is not stated."""
 RECALL_HINT = f"{OPEN} opens them by number, and {SEARCH} finds them by words."
 """In a handoff of a conversation whose model has the tools."""
 _MOSTRECALLS = 500
@@ -368,6 +372,14 @@ class _KnownRecalls:
     last_reply: int | None
     """The newest reply that it knows of: behind another one the store is asked again."""
     replies: list[RecalledReply] = field(default_factory=list)
+
+
+def _round_tokens(window: int, usage: CanonicalUsage | None, rounds: int) -> int:
+    """The tokens for the results of a reply: each round that is left and the reply have a part of the free window."""
+    if usage is None:
+        return min(ROUND_TOKENS, int(_SHARE_WITHOUT_USAGE * window))
+    free = window - usage.prompt_tokens - usage.output_tokens
+    return max(0, min(ROUND_TOKENS, free // (MAX_ROUNDS - min(rounds, MAX_ROUNDS) + 1)))
 
 
 class GatewayRecall:
@@ -507,8 +519,9 @@ class GatewayRecall:
             return False
         turn.asked += [call.line for call in own]
         is_whole = reply.finish == "tool_calls"
-        is_answered = is_whole and turn.rounds < MAX_ROUNDS
-        texts = await self._answers(conversation, own) if is_answered else [_LIMIT] * len(own)
+        tokens = _round_tokens(conversation.window.tokens, reader.usage(), turn.rounds)
+        is_answered = is_whole and turn.rounds < MAX_ROUNDS and tokens >= _LEAST_TOKENS
+        texts = await self._answers(conversation, own, tokens) if is_answered else [_LIMIT] * len(own)
         results = [result_of(call, text, dialect) for call, text in zip(own, texts, strict=True)]
         if len(own) < len(calls):
             places = [at for at, call in enumerate(calls) if call.is_own]
@@ -573,9 +586,9 @@ class GatewayRecall:
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
-    async def _answers(self, conversation: Conversation, calls: Sequence[ReplyCall]) -> list[str]:
+    async def _answers(self, conversation: Conversation, calls: Sequence[ReplyCall], tokens: int) -> list[str]:
         """The texts for calls of our tools, within the tokens of a round."""
-        share = ROUND_TOKENS // len(calls)
+        share = tokens // len(calls)
         return [await self._answer(conversation, call, share) for call in calls]
 
     async def _answer(self, conversation: Conversation, call: ReplyCall, tokens: int) -> str:
