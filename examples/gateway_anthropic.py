@@ -1,5 +1,7 @@
 """Gateway with the Anthropic SDK, streamed; what it folded can be searched. `pip install clew-context anthropic`"""
 
+import re
+
 from anthropic import Anthropic
 
 from clew.testing.gateway import serving
@@ -18,4 +20,4 @@ with running() as mock, serving(mock.origin) as gateway:  # in a shell: clew ser
     found = gateway.clew("search", "value_3", "--limit", "1")
 
 print(f"the program sent {len(messages) - 1} messages at last, the model was shown {sent[-1]}")
-print("found:", next(line.strip() for line in found.splitlines() if "value_3" in line))
+print("found:", *re.findall(r"value_3 = \d+", found)[:1])

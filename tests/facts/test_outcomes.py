@@ -136,3 +136,21 @@ def test_what_a_person_refused_has_failed(result: str) -> None:
 )
 def test_words_about_users_are_no_refusal(result: str) -> None:
     assert not read_outcome(result, "WROTE").failed
+
+
+def test_the_files_of_git_status_are_listed_by_section() -> None:
+    listed = (
+        "On branch main\nChanges to be committed:\n\tnew file:   a.py\n\tdeleted:    old.py\n\n"
+        "Changes not staged for commit:\n"
+        '  (use "git add <file>..." to update)\n\tmodified:   b.py\n\nUntracked files:\n\tnotes/\n'
+    )
+    states = dict(read_outcome(listed, "RAN", "git status").states)
+    assert states["worktree"] == "staged: a.py, deleted: old.py; not staged: b.py; untracked: notes/"
+    many = "Untracked files:\n" + "".join(f"\tfile_{n}.txt\n" for n in range(12))
+    assert dict(read_outcome(many, "RAN", "git status").states)["worktree"].endswith("file_7.txt and 4 more")
+
+
+def test_every_remote_is_stated() -> None:
+    shown = "origin\tgit@host:me/x.git (fetch)\norigin\tgit@host:me/x.git (push)\nup\tgit@host:it/x.git (push)"
+    states = dict(read_outcome(shown, "RAN", "git remote -v").states)
+    assert states["remote"] == "origin git@host:me/x.git (push); up git@host:it/x.git (push)"

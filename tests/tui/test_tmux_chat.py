@@ -139,7 +139,8 @@ async def test_a_whole_chat_from_greeting_to_farewell(tmp_path: Path) -> None:
 
         await screen.type("", "C-d")
         shown = await screen.sees("resume    clew chat --resume s_", "cost      no price")
-        assert "4 questions, 4 calls of the model" in shown
+        # The stopped reply was paid for, too.
+        assert "4 questions, 5 calls of the model" in shown
 
 
 async def test_a_reply_of_2000_lines_is_printed_once_and_in_order(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -287,7 +288,7 @@ def _print_hit(found: FoundMessage, page: SearchPage, console: Console) -> None:
         session = page.ids.get(found.hit.session or "", "")
         facts = ", ".join(filter(None, (facts, format_time(found.hit.at), session)))
     facts = printable(facts)
-    room = console.width - len(MARGIN) - display_width(name) - 1
+    room = _room(console, len(MARGIN) + display_width(name) + 1)
     first, *more = [clip(facts, room)] if console.colors else wrap(facts, room) or [""]
     console.print(f"{MARGIN}{console.style(name, 'cyan')} {console.style(first, 'dim')}".rstrip())
     for line in more:
@@ -301,6 +302,12 @@ def _print_hit(found: FoundMessage, page: SearchPage, console: Console) -> None:
         _print_text(Snippet(found.preview, (), 0, True, True), console)
 
 
+def _room(console: Console, beside: int) -> int:
+    """How wide a line may be; as wide as it is where a program reads it, and code and tables must stay whole."""
+    is_for_program = not console.colors and "COLUMNS" not in console.environ
+    return sys.maxsize if is_for_program else console.width - beside
+
+
 def _print_excerpts(hit: SearchHit, console: Console) -> None:
     for excerpt in (hit.snippet,) if console.colors else hit.excerpts or (hit.snippet,):
         _print_text(excerpt, console)
@@ -309,7 +316,7 @@ def _print_excerpts(hit: SearchHit, console: Console) -> None:
 def _print_text(snippet: Snippet, console: Console) -> None:
     """The lines of a text, fitted to the width: a few with the matches in colour, or where no colours are all."""
     text = "".join(char if char == "\n" else printable(char) for char in snippet.text)
-    room = console.width - len(MARGIN) * 2 - 2
+    room = _room(console, len(MARGIN) * 2 + 2)
     spans = [span for span in _wrap_spans(text, room) if text[slice(*span)].strip()]
     chosen = _lines_around_match(spans, snippet.marks) if console.colors else spans
     for number, span in enumerate(chosen):
@@ -417,10 +424,10 @@ def print_opened(page: OpenedPage, console: Console) -> None:
     """Messages word for word: a line about each, then its text as it is."""
     from clew.turn import opened_label, position_of, reading_on
 
-    for number, message in enumerate(page.messages):
-        if number:
+    for above, message in zip((None, *page.messages), page.messages, strict=False):
+        if above:
             console.print()
-        console.print(console.style(printable(opened_label(message)), "cyan"))
+        console.print(console.style(printable(opened_label(message, above)), "cyan"))
         for part in message.parts:
             if position := position_of(part, len(message.text)):
                 console.print(console.style(f"[{position}]", "dim"))

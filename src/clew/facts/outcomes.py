@@ -63,6 +63,9 @@ RUNNERS, ERRORS, FAILURES, STATES = (
     tuple(map(Detector.of, _TABLE[name])) for name in ("runner", "error", "failure", "state")
 )
 _RUNNER_MARKS = tuple(_TABLE["runners"]["marks"])
+_SECTIONS: dict[str, str] = _TABLE["worktree"]["sections"]
+_MOST_NAMES = _TABLE["worktree"]["most_names"]
+_LONGEST_STATE = 240
 EXIT = Detector.of(_TABLE["exit"])
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
 _LOOKING = _FINDING | frozenset(_TABLE["looking"]["programs"].split())
@@ -189,7 +192,33 @@ def _first_line(text: str) -> str:
 def _state_lines(ends: str) -> Iterable[tuple[str, str]]:
     for detector in STATES:
         if found := detector.matches(ends):
-            yield detector.name, flatten(found[-1][0])[:160]
+            # A repository may have several remotes, and one line of anything else is current.
+            current = dict.fromkeys(match[0] for match in found) if detector.name == "remote" else (found[-1][0],)
+            yield detector.name, flatten("; ".join(current))[:_LONGEST_STATE]
+    if files := _worktree_files(ends):
+        yield "worktree", files
+
+
+def _worktree_files(ends: str) -> str:
+    """The files that `git status` lists, by section."""
+    names: dict[str, list[str]] = {}
+    section = ""
+    if not any(heading in ends for heading in _SECTIONS):
+        return ""
+    for line in ends.splitlines():
+        if not line.strip():
+            section = ""
+        elif line.strip() in _SECTIONS:
+            section = _SECTIONS[line.strip()]
+        elif section and line[0] in "\t " and not line.lstrip().startswith("("):
+            name = " ".join(line.split()).removeprefix("new file: ").removeprefix("modified: ")
+            names.setdefault(section, []).append(name)
+    shown = (
+        f"{section}: {', '.join(found[:_MOST_NAMES])}"
+        + (f" and {more} more" if (more := len(found) - _MOST_NAMES) > 0 else "")
+        for section, found in names.items()
+    )
+    return "; ".join(shown)
 
 
 def state_values(name: str, line: str) -> dict[str, str]:

@@ -653,9 +653,9 @@ class GatewayRecall:
 
 def _opened_text(page: OpenedPage) -> str:
     lines = []
-    for message in page.messages:
+    for above, message in zip((None, *page.messages), page.messages, strict=False):
         for part in message.parts:
-            label = ", ".join(filter(None, (opened_label(message), position_of(part, len(message.text)))))
+            label = ", ".join(filter(None, (opened_label(message, above), position_of(part, len(message.text)))))
             lines.append(f"[{label}]\n{message.text[part.start : part.stop]}")
     if page.missing:
         lines.append(f"(none of these words is there: {page.missing})")

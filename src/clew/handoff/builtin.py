@@ -239,7 +239,13 @@ class Draft:
         record = self.record
         if record.has_current_plan and record.plan_number is not None:
             yield self._entry(Kind.STATE, plan_text(record), (record.plan_number,), value.STATE)
+        changed = max((file.last for file in record.files.values()), default=-1)
+        commit = record.states.get("commit")
         for name, line in record.states.items():
+            # What `git status` said of the files does not hold behind a commit, or that all was clean behind a change.
+            is_over = commit is not None and line.number < commit.number
+            if name == "worktree" and (is_over or (":" not in line.text and line.number < changed)):
+                continue
             yield self._entry(Kind.STATE, f"{name.capitalize()}: {line.text}", (line.number,), value.STATE, 1)
         runs = [(command, action) for command, action in record.tests.items() if action.outcome]
         passed = max((action.number for _, action in runs if not action.failed), default=-1)

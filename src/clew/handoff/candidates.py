@@ -49,6 +49,7 @@ _CHARS_BESIDE_TEXT = LIMITS["chars_beside_text"]
 _MOST_SNIPPET_LINES = LIMITS["most_snippet_lines"]
 BELOW_ROOT = "…/"
 """What stands for the folder that most files of a conversation are below."""
+FAILED = " (failed)"
 _LOCATED = ("definition", "value", "field")
 """Lines of code that are quoted with their number in the file."""
 _CHARS_READ_WHOLE, _ENDS_CHARS = 500_000, 2_000
@@ -260,7 +261,10 @@ class _MaterialReader:
         name = reading.tool if reading.verb == "CALLED" else reading.verb
         target = self.material.short_path(reading.target) if reading.is_file else reading.target
         frame = f"{name} {_short_target(target)}".strip()
-        self.material.frames[group] = frame
+        if action.failed and group not in self.material.frames:
+            # Actions are read from the newest on, and the newest of a line says how the work on it ended.
+            frame += FAILED
+        frame = self.material.frames.setdefault(group, frame)
         self._seen[IN_CALL].update(self.material.terms.of(frame))
         features = self._features(action)
         if reading.verb in ("WROTE", "CHANGED") and not is_generated(reading.target):

@@ -28,6 +28,7 @@ from clew.store import (
 SHORT_CHARS = 1_500
 """A hit of at most so many characters is shown whole."""
 OPENED_CHARS = 6_000
+_ALMOST = 1.1
 """An opened message of at most so many characters is shown whole, if there is room for it."""
 PAGE_CHARS = 14_000
 """About how much a page shows, some 4,000 tokens."""
@@ -268,7 +269,7 @@ async def open_messages(
         if rest:
             break
     frames = sum(_frame(message) for message, _ in chosen) if len(chosen) > 1 else 0
-    lengths = [min(max(0, len(it.text) - offset), chars or OPENED_CHARS) for it, offset in chosen]
+    lengths = [_length_shown(max(0, len(it.text) - offset), chars) for it, offset in chosen]
     opened = [
         replace(message, parts=tuple(parts_around(message.text, words, share, offset)))
         for (message, offset), share in zip(chosen, _shares(lengths, room - frames), strict=True)
@@ -278,6 +279,13 @@ async def open_messages(
     if len(opened) == 1 and (end := last.parts[-1].stop) < len(last.text):
         following = ",".join(filter(None, (f"m{last.number}@{end}", following)))
     return OpenedPage(tip, count, tuple(opened), following, _missing(words, opened))
+
+
+def _length_shown(left: int, chars: int | None) -> int:
+    """How many of the characters that are left may be shown: all of them where little would stay behind."""
+    if chars is not None:
+        return min(left, chars)
+    return left if left <= _ALMOST * OPENED_CHARS else OPENED_CHARS
 
 
 def _shares(lengths: Sequence[int], room: int) -> list[int]:
@@ -414,12 +422,19 @@ def _call_text(call: ToolCall) -> str:
 # -- rendering ---------------------------------------------------------------------------------------------------------
 
 
-def opened_label(message: OpenedMessage) -> str:
-    """Which message it is, and the other side of its calls: `m12 assistant 2026-03-01 02:13, result: m13`."""
+def opened_label(message: OpenedMessage, above: OpenedMessage | None = None) -> str:
+    """Which message it is, and the other side of its calls: `m12 assistant 2026-03-01 02:13, result: m13`.
+
+    The time and the call are not repeated where the message `above` shows them.
+    """
     tool = f" {message.tool}" if message.tool else ""
-    parts = [f"m{message.number} {message.role}{tool}", f"{message.at:%Y-%m-%d %H:%M}"]
+    parts = [f"m{message.number} {message.role}{tool}"]
+    time = f"{message.at:%Y-%m-%d %H:%M}"
+    if above is None or time != f"{above.at:%Y-%m-%d %H:%M}":
+        parts.append(time)
     if message.call is not None:
-        parts.append(f"result of m{message.call.number}: {message.call.call}")
+        is_shown = above is not None and above.number == message.call.number and len(above.results) == 1
+        parts.append(f"result of m{message.call.number}" + ("" if is_shown else f": {message.call.call}"))
     if message.results:
         parts.append(_results_label(message.results))
     return ", ".join(parts)

@@ -135,9 +135,9 @@ class RecallTool(AgentTool):
         except InvalidArgument as problem:
             return error_result(str(problem))
         lines = [f"Session {page.session}, word for word:"]
-        for message in page.messages:
+        for above, message in zip((None, *page.messages), page.messages, strict=False):
             for part in message.parts:
-                label = ", ".join(filter(None, (opened_label(message), position_of(part, len(message.text)))))
+                label = ", ".join(filter(None, (opened_label(message, above), position_of(part, len(message.text)))))
                 lines.append(fenced(label, message.text[part.start : part.stop]))
         if page.missing:
             lines.append(f"(none of these words is there: {page.missing})")

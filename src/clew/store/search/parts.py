@@ -17,6 +17,8 @@ _SHARE_OF_PLACE = 17
 """Of a further place, in percent of all characters."""
 _LEAST_WEIGHT = 0.25
 """A further place has words with at least this share of the weight of the first."""
+_SHARE_BEFORE = 4
+"""One part of so many of what surrounds a place precedes it: what is looked for mostly follows."""
 _SLACK_SHARE, _LEAST_SLACK = 20, 16
 """A part is at most this fraction of its characters, or so many, shorter than asked for, to end at a border."""
 
@@ -71,8 +73,8 @@ def _terms_in(marks: Sequence[Mark], part: range) -> set[int]:
 
 
 def _window(text: str, span: range, chars: int, floor: int, ceiling: int) -> range:
-    """A range of about `chars` characters around a span, between two positions."""
-    start = max(floor, min(span.start - (chars - len(span)) // 2, ceiling - chars))
+    """A range of about `chars` characters around a span, between two positions; most of them behind it."""
+    start = max(floor, min(span.start - (chars - len(span)) // _SHARE_BEFORE, ceiling - chars))
     start = max(floor, min(start, span.start))
     if start > floor:
         start = _border_behind(text, start, chars, span.start)
