@@ -50,6 +50,8 @@ class Console:
     """stderr is a terminal: a progress line may be drawn and cleared."""
     stdin: TextIO | None = None
     """What is typed or piped in; None where nothing can be."""
+    is_for_program: bool = False
+    """stdout is no terminal: lines of messages are not fitted to a width, so that code and tables stay whole."""
 
     @property
     def is_typed_at(self) -> bool:
@@ -157,7 +159,10 @@ def console_for(out: TextIO, err: TextIO, environ: Mapping[str, str], stdin: Tex
     is_dumb = environ.get("TERM") == "dumb"
     colors = _has_colors(out, environ)
     shows_progress = err.isatty() and not is_dumb
-    return Console(out, err, environ, _width(out, environ), colors, _fits("█░·", out), shows_progress, stdin)
+    is_for_program = not out.isatty() and "COLUMNS" not in environ
+    return Console(
+        out, err, environ, _width(out, environ), colors, _fits("█░·", out), shows_progress, stdin, is_for_program
+    )
 
 
 def json_text(value: Any, stream: TextIO | None = None, indent: int | None = None) -> str:

@@ -303,9 +303,8 @@ def _print_hit(found: FoundMessage, page: SearchPage, console: Console) -> None:
 
 
 def _room(console: Console, beside: int) -> int:
-    """How wide a line may be; as wide as it is where a program reads it, and code and tables must stay whole."""
-    is_for_program = not console.colors and "COLUMNS" not in console.environ
-    return sys.maxsize if is_for_program else console.width - beside
+    """How wide a line may be; as wide as it is where a program reads it."""
+    return sys.maxsize if console.is_for_program else console.width - beside
 
 
 def _print_excerpts(hit: SearchHit, console: Console) -> None:
