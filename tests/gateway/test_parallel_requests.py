@@ -119,3 +119,13 @@ async def test_a_fold_beside_another_process_that_went_on_otherwise_shows_none_o
         assert ["asked elsewhere", "reply to <asked elsewhere>"] in ends
         assert [asked["content"], reply["content"]] in ends
         assert not any(record.is_fallback or record.recovered for record in two.exchanges)
+
+
+async def test_a_request_again_after_its_reply_is_one_history_whatever_the_order(tmp_path: Path) -> None:
+    """The reply to the first may be stored while the second is on its way to the upstream."""
+    async with gateway_with(Upstream(answers=echo), tmp_path) as flow:
+        for at in range(12):
+            history = [{"role": "user", "content": f"question {at}"}]
+            await asyncio.gather(*(ask(flow, history) for _ in range(4)))
+        expected = [[f"question {at}", f"reply to <question {at}>"] for at in range(12)]
+        assert sorted(await stored_texts(flow)) == sorted(expected)

@@ -16,7 +16,16 @@ from typing import Any
 
 from clew.facts.data import load_table
 from clew.facts.outcomes import Detector
-from clew.facts.text import clip_piece, code_pieces, prose_pieces, result_text, strip_colours, without_gutter
+from clew.facts.text import (
+    clip_piece,
+    code_pieces,
+    prose_pieces,
+    result_text,
+    strip_colours,
+    tagged_blocks,
+    without_blocks,
+    without_gutter,
+)
 from clew.lazy import lazy_pattern
 
 
@@ -57,7 +66,7 @@ _EMPTY_VALUES = tuple(f"{sign} {value}" for sign in "=:" for value in ("[]", "{}
 # A function that is assigned to a name, and a field with its type.
 _FUNCTION = re.compile(r"(?:const|let|var|val)\s+\w+\s*(?::[^=]*)?=\s*(?:async\s*)?(?:\(|function\b|\w+\s*=>)")
 _FIELD = re.compile(r"(?:readonly\s+)?\w+\??:\s*[\w<>\[\]|.{}'\" ]+[;,]?$")
-_BLOCK = lazy_pattern(rf"<({'|'.join(load_table('harness.toml')['result_blocks'])})>.*?</\1>", re.DOTALL)
+_OF_PROGRAMS = lazy_pattern(rf"<({'|'.join(load_table('harness.toml')['result_blocks'])})>")
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
 _TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
 _ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
@@ -136,7 +145,7 @@ def _with_line_numbers(parts: Sequence[Part], shown: Sequence[str], lines: Seque
 def _own_text(text: str) -> str:
     """The text of a result without its wrapper, colours, and what a harness adds to every result."""
     text = strip_colours(result_text(text))
-    return _BLOCK.sub("", text) if "</" in text else text
+    return without_blocks(text, tagged_blocks(text, _OF_PROGRAMS))
 
 
 def is_document(path: str) -> bool:

@@ -7,11 +7,11 @@ programs use. The words are rows of `harness.toml` and `speech.toml`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from posixpath import basename
 
 from clew.facts.data import load_table
-from clew.facts.text import flatten, prose_pieces
+from clew.facts.text import Block, flatten, prose_pieces, tagged_blocks, without_blocks
 from clew.lazy import lazy_pattern
 
 _HARNESS = load_table("harness.toml")
@@ -28,12 +28,18 @@ _MOST_DECISIONS = _LIMITS["most_decisions"]
 _OPENINGS = tuple(_HARNESS["openings"])
 _NAMES = frozenset(_HARNESS["names"])
 _NOTICES, _TRAILERS = tuple(_HARNESS["notices"]), tuple(_HARNESS["trailers"])
-_BLOCK = lazy_pattern(rf"<({'|'.join(map(re.escape, _HARNESS['tags']))})\b[^<>\n]*>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_REQUEST = lazy_pattern(rf"<({'|'.join(_HARNESS['request_tags'])})\b[^<>\n]*>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
-_OTHER_BLOCK = lazy_pattern(r"^<(\w+(?:[-_]\w+)+)\b[^<>\n]*>.*?</\1>[ \t]*$", re.DOTALL | re.MULTILINE)
-"""A block of lines between tags of several words, such as <plan-mode>: programs write those, also ones not listed."""
+
+
+def _opening_tag(names: Iterable[str]) -> re.Pattern[str]:
+    return lazy_pattern(rf"<({'|'.join(map(re.escape, names))})(?:\s[^<>\n]*)?>\n?", re.IGNORECASE)
+
+
+_OF_PROGRAMS = _opening_tag(_HARNESS["tags"])
+_OF_REQUESTS = _opening_tag(_HARNESS["request_tags"])
+_OF_ANSWERS = _opening_tag(_HARNESS["result_tags"])
+_OF_SEVERAL_WORDS = lazy_pattern(r"^<(\w+(?:[-_]\w+)+)(?:\s[^<>\n]*)?>", re.MULTILINE)
+"""Tags at the start of a line, such as <plan-mode>: programs write those, also ones that are not listed."""
 _REQUEST_TAGS = frozenset(_HARNESS["request_tags"])
-_IN_RESULT = lazy_pattern(rf"<({'|'.join(_HARNESS['result_tags'])})>\n?(.*?)</\1>", re.DOTALL)
 _RESULT_OPENINGS = tuple(f"<{tag}>" for tag in _HARNESS["result_tags"])
 _RESULT_MARKS = tuple(_HARNESS["result_marks"])
 _WORD = lazy_pattern(r"[^\W\d_]+(?:'[^\W\d_]+)?")
@@ -107,12 +113,13 @@ def person_text(text: str, sender: object = "") -> str:
         return ""
     said = text.strip()
     if "<" in said:
-        said = _BLOCK.sub("\n", said).strip()
+        said = without_blocks(said, tagged_blocks(said, _OF_PROGRAMS), "\n").strip()
         # A message that would be empty without such a block may be what a person pasted.
-        said = _OTHER_BLOCK.sub(_without_block, said).strip() or said
-        if found := _REQUEST.search(said):
-            inside = found[2].strip()
-            beside = _REQUEST.sub("", said).strip()
+        said = without_blocks(said, _blocks_of_programs(said), "\n").strip() or said
+        requests = list(tagged_blocks(said, _OF_REQUESTS))
+        if requests:
+            inside = said[requests[0].inside : requests[0].inside_stop].strip()
+            beside = without_blocks(said, requests).strip()
             # Instructions around a tagged request are the harness' own where they are long.
             said = inside if not beside or len(beside) > len(inside) // 4 else said
     for trailer in _TRAILERS:
@@ -124,14 +131,19 @@ def person_text(text: str, sender: object = "") -> str:
     return "" if said.startswith(_OPENINGS) else said
 
 
-def _without_block(block: re.Match[str]) -> str:
-    return block[0] if block[1].lower() in _REQUEST_TAGS else "\n"
+def _blocks_of_programs(text: str) -> Iterator[Block]:
+    """The blocks of whole lines between tags of several words."""
+    for block in tagged_blocks(text, _OF_SEVERAL_WORDS):
+        end = text.find("\n", block.stop)
+        if block.name not in _REQUEST_TAGS and not text[block.stop : end if end >= 0 else None].strip():
+            yield block
 
 
 def person_in_result(text: str) -> str:
     """What a person says inside of a tool result, such as the reason for which a call was denied."""
-    if any(opening in text for opening in _RESULT_OPENINGS) and (found := _IN_RESULT.search(text)):
-        return found[2].strip()
+    if any(opening in text for opening in _RESULT_OPENINGS):
+        for block in tagged_blocks(text, _OF_ANSWERS):
+            return text[block.inside : block.inside_stop].strip()
     for mark in _RESULT_MARKS:
         before, _, said = text.partition(mark)
         if said and len(before) <= _LONGEST_BEFORE_MARK:

@@ -7,16 +7,22 @@ number, hash) in lower case. Nothing here knows what a message is.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence, Set
 from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from clew.lazy import lazy_pattern
+
+if TYPE_CHECKING:
+    import re
 
 COLOUR = lazy_pattern(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)")
 _SENTENCE_END = lazy_pattern(r"(?<=[^\s.].[.!?])[\"'`)\]*]*\s+(?=[^\sa-z)\]])|(?<=[。！？])")
 _BULLET = lazy_pattern(r"\s*(?:[-*•+]|\d{1,3}[.)])\s+")
 _GUTTER = lazy_pattern(r"\s*\d+(?:→|\t|[:|-] ?)")
 _FILE_GUTTER = lazy_pattern(r"\s*\d+(?:→|\t|[:|-] ?|  )")
+_CLOSING_TAG = lazy_pattern(r"</([\w-]+)>")
 _TERM = lazy_pattern(r"[\w./:@#%+~$\\*=-]{2,}")
 _BLANKS = dict.fromkeys(
     (code for code in range(128) if not chr(code).isalnum() and chr(code) not in "\n_./:@#%+~$\\*=-"), " "
@@ -46,6 +52,46 @@ STOP_WORDS = frozenset(
     " been being more most some such other very let lets get got use using used make made need needs see like yes ok"
     " im ive ill dont doesnt didnt isnt cant wont".split()
 )
+
+
+class Block(NamedTuple):
+    """A text between an opening tag and its closing tag."""
+
+    name: str
+    start: int
+    inside: int
+    """Where the text behind the opening tag begins."""
+    inside_stop: int
+    stop: int
+
+
+def tagged_blocks(text: str, opening: re.Pattern[str]) -> Iterator[Block]:
+    """The blocks of which `opening` matches the opening tag and its name, in order; none is within another.
+
+    The time is linear, also where many tags are never closed.
+    """
+    if "</" not in text:
+        return
+    closings: dict[str, list[int]] = {}
+    for found in _CLOSING_TAG.finditer(text):
+        closings.setdefault(found[1].lower(), []).append(found.start())
+    stop = 0
+    for found in opening.finditer(text):
+        places = closings.get(found[1].lower(), [])
+        at = bisect_left(places, found.end())
+        if found.start() >= stop and at < len(places):
+            stop = places[at] + len(found[1]) + 3
+            yield Block(found[1].lower(), found.start(), found.end(), places[at], stop)
+
+
+def without_blocks(text: str, blocks: Iterable[Block], mark: str = "") -> str:
+    """The text with a mark in place of each block."""
+    kept: list[str] = []
+    at = 0
+    for block in blocks:
+        kept.append(text[at : block.start])
+        at = block.stop
+    return mark.join([*kept, text[at:]]) if kept else text
 
 
 class TermKind(IntEnum):

@@ -124,9 +124,10 @@ class ProjectedConversation:
         """The conversation itself; a branch of it where others were found to have gone on with it otherwise.
 
         A fold shows what the store has, and that may be more than the history that was taken, or something else.
+        Without a fold the history is shown as received, also where the same question has been answered meanwhile.
         """
         history = self._history
-        if history is None or conversation.view.next_seq == len(history):
+        if history is None or conversation.view.next_seq == len(history) or self._is_answered(conversation):
             return conversation
         await self._settled()
         own = await self._runtime.conversation(self.session or conversation.session)
@@ -169,14 +170,25 @@ class ProjectedConversation:
         view, history = conversation.view, self._history
         self._sent = len(conversation.messages)
         assert history is not None
-        if view.next_seq != len(history):
+        rows = list(zip(view.messages, view.seqs, strict=True))
+        if self._is_answered(conversation):
+            rows = rows[: len(history)]
+            self._sent = len(rows)
+        elif view.next_seq != len(history):
             raise StaleHistory(conversation.session, len(history), view.next_seq)
         if view.base is None and self._sent == len(history):
             return None
         written = view.stored.written
         return history.places(
-            _shown_item(history, message, seq, at in written)
-            for at, (message, seq) in enumerate(zip(view.messages, view.seqs, strict=True))
+            _shown_item(history, message, seq, at in written) for at, (message, seq) in enumerate(rows)
+        )
+
+    def _is_answered(self, conversation: Conversation) -> bool:
+        """Whether an unfolded conversation has more than the history that was taken, behind it."""
+        return (
+            self._history is not None
+            and conversation.view.base is None
+            and conversation.view.next_seq > len(self._history)
         )
 
     async def observe(self, usage: CanonicalUsage, *, direct: CanonicalUsage | None = None) -> None:
