@@ -45,8 +45,8 @@ def test_thresholds_rise_with_the_window_and_leave_room_for_the_reply(threshold:
 
 def test_every_budget_of_a_small_window_is_smaller_than_the_window() -> None:
     budgets = budgets_for(2_000, DEFAULTS)
-    assert (budgets.threshold, budgets.tail, budgets.max_summary) == (1_000, 200, 160)
-    assert budgets.summary(50_000, fixed=0) == 160
+    assert (budgets.threshold, budgets.tail, budgets.max_summary) == (1_000, 200, 100)
+    assert budgets.summary(50_000, fixed=0) == 100
     assert budgets.threshold + budgets.tail + budgets.head + budgets.max_summary < budgets.window
 
 

@@ -147,6 +147,16 @@ def test_changed_files_are_known_by_the_path_that_the_tool_took() -> None:
     }
 
 
+def test_blocks_of_search_and_replace_are_edits_and_unfinished_ones_are_none() -> None:
+    block = "<<<<<<< SEARCH\none\ntwo\n=======\none\nthree\nfour\n>>>>>>> REPLACE\n"
+    torn = "<<<<<<< SEARCH\nfive\n=======\nsix\n"
+    record = Record.of(
+        [user("Go."), *did("replace_in_file", {"path": "a.py", "diff": block + block + torn}, "ok", "a")]
+    )
+    [file] = record.files.values()
+    assert (file.fate, file.added, file.removed) == ("changed", 4, 2)
+
+
 def test_a_file_that_was_there_before_is_not_called_created() -> None:
     record = Record.of([
         user("Go."),

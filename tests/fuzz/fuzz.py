@@ -149,6 +149,7 @@ PIECES = (
     *" \n\t\r\0a1A<>[](){}`'\"-=|#\\*_/.,:;@&$%?+~^é。？密…→│",
     "aA", "1.", "- ", "1. ", "a=", "a: ", "a_", "a/", "://", "&&", "**", "```", "<a>",
     "</a>", "](", "let me ", "if ", "password ", "Error: ", "-----", "PASSED", "def a():", "import a", "a.py:1: ",
+    "<file>", "<a-b>\n", "<think>", "<<<<<<< SEARCH\n", "=======\n", "<title>", "<!--",
     "<<E", "\x1b[", "service-account", "\u200b", "yes", "1) a", "File \"a\", line 1", "-rw-r--r-- 1 a b 1 Jan 1 1:1 a",
 )  # fmt: skip
 _REPEATED_CHARS = 100_000

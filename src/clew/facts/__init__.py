@@ -11,7 +11,7 @@ from clew.facts.outcomes import Outcome, read_outcome
 from clew.facts.parts import Part, PartKind, code_parts, file_parts, output_parts, prose_parts
 from clew.facts.record import Action, Exchange, FileFact, Record, Rule, StateLine
 from clew.facts.speech import announces, asks_back, is_question, person_text, rules_in
-from clew.facts.text import CUT, Terms, flatten, prose_pieces, sentences, shorten
+from clew.facts.text import CUT, Terms, flatten, prose_pieces, sentences, shorten, tagged_blocks, without_blocks
 from clew.facts.titles import clean_title, title_of
 from clew.facts.tools import CallReading, FileEffect, PlanEntry, Verb, file_effects, read_call, verb_of
 from clew.lazy import lazy_names
@@ -24,7 +24,7 @@ __all__ = [
     "Outcome", "Part", "PartKind", "PlanEntry", "Record", "Rule", "StateLine", "StateRecord", "Terms", "Verb",
     "announces", "asks_back", "clean_title", "code_parts", "entities_of", "file_effects", "file_parts", "flatten",
     "is_question", "output_parts", "person_text", "prose_parts", "prose_pieces", "read_call", "read_outcome",
-    "rules_in", "sentences", "shorten", "title_of", "verb_of",
+    "rules_in", "sentences", "shorten", "tagged_blocks", "title_of", "verb_of", "without_blocks",
 ]  # fmt: skip
 
 # `/state` needs these, a fold does not.

@@ -43,9 +43,7 @@ _PATCHED_FILE = lazy_pattern(
     r"|^\+\+\+ b/(?P<changed>\S+)|^--- a/(?P<deleted>\S+)\n\+\+\+ /dev/null$",
     re.MULTILINE,
 )
-_SEARCH_REPLACE = lazy_pattern(
-    r"^[<-]{5,9} SEARCH>?\n(.*?\n)?={5,9}\n(.*?)\n?[>+]{5,9} REPLACE", re.DOTALL | re.MULTILINE
-)
+_BLOCK_LINE = lazy_pattern(r"(?P<search>[<-]{5,9} SEARCH>?)|(?P<divides>={5,9})|(?P<replaces>[>+]{5,9} REPLACE).*")
 _STATUSES = ("status", "state", "done", "completed", "checked")
 _ENTRY_TEXTS = ("content", "step", "text", "title", "task", "description", "name")
 # One of these is on every command line that changes a file in a way that is read here.
@@ -196,11 +194,35 @@ def edits_in(reading: CallReading) -> list[Edit]:
         new = next((text for key in _NEW if (text := _as_text(edit.get(key)))), "")
         if _is_patch(new):
             found += _edits_of_patch(new)
-        elif path and (blocks := _SEARCH_REPLACE.findall(new)):
+        elif path and (blocks := _search_replace_blocks(new)):
             found += (Edit(path, fate, before, after) for before, after in blocks)
         elif path:
             found.append(Edit(path, fate, old, new))
     return found or [edit for value in arguments.values() for edit in _edits_of_patch(_as_text(value))]
+
+
+def _search_replace_blocks(text: str) -> list[tuple[str, str]]:
+    """The texts of each block `<<<<<<< SEARCH`, `=======`, `>>>>>>> REPLACE`; an unfinished block is none."""
+    blocks: list[tuple[str, str]] = []
+    if " SEARCH" not in text or " REPLACE" not in text:
+        return blocks
+    before: list[str] | None = None
+    after: list[str] | None = None
+    for line in text.split("\n"):
+        mark = _BLOCK_LINE.fullmatch(line)
+        kind = mark.lastgroup if mark else None
+        if kind == "search":
+            before, after = [], None
+        elif kind == "divides" and before is not None and after is None:
+            after = []
+        elif kind == "replaces" and before is not None and after is not None:
+            blocks.append(("\n".join(before), "\n".join(after)))
+            before = after = None
+        elif after is not None:
+            after.append(line)
+        elif before is not None:
+            before.append(line)
+    return blocks
 
 
 def _edits_of_patch(text: str) -> list[Edit]:

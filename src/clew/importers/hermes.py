@@ -14,6 +14,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
+from clew.facts import tagged_blocks, without_blocks
 from clew.importers.blocks import AssistantMessageBuilder, as_text
 from clew.importers.database import ForeignDatabase, json_column
 from clew.importers.session import COMPACTED_NOTICE, LineSource, Record, SourceEntry, SourceMetadata, SourceUsage
@@ -22,9 +23,7 @@ from clew.messages import Message, calls_of, text_of
 _SESSION_FIELDS = ("session_start", "system_prompt", "last_updated", "lineage_session_ids", "model_config")
 _MESSAGE_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "reasoning_details")
 _ROLES = ("system", "developer", "user", "assistant", "tool")
-_CALL_TAG = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
-_RESULT_TAG = re.compile(r"<tool_response>\s*(.*?)\s*</tool_response>", re.DOTALL)
-_THINK_TAG = re.compile(r"<think>\s*(.*?)\s*</think>\s*", re.DOTALL)
+_CALL_TAG, _RESULT_TAG, _THINK_TAG = map(re.compile, ("<(tool_call)>", "<(tool_response)>", "<(think)>"))
 # A summary may be merged into the message behind it, whose own text then precedes this line.
 _MERGED = "[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]"
 _SUMMARY_OPENINGS = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:", "[Clew handoff]")
@@ -126,23 +125,29 @@ def _reply(value: str, call_count: int) -> tuple[AssistantMessageBuilder, list[s
     """A reply out of its XML; calls have no ids there, so they are numbered."""
     reply = AssistantMessageBuilder()
     ids: list[str] = []
-    for thought in _THINK_TAG.findall(value):
+    for thought in _inside(_THINK_TAG, value):
         if thought:
             reply.add_reasoning({"type": "thinking", "thinking": thought})
-    for found in _CALL_TAG.findall(value):
+    for found in _inside(_CALL_TAG, value):
         call = _parse_object(found)
         ids.append(f"call_{call_count + len(ids) + 1}")
         if call is None:
             reply.add_call(ids[-1], "unknown", found)
         else:
             reply.add_call(ids[-1], as_text(call.get("name")), call.get("arguments") or {})
-    reply.add_text(_CALL_TAG.sub("", _THINK_TAG.sub("", value)).strip())
+    said = without_blocks(value, tagged_blocks(value, _THINK_TAG))
+    reply.add_text(without_blocks(said, tagged_blocks(said, _CALL_TAG)).strip())
     return reply, ids
+
+
+def _inside(opening: re.Pattern[str], text: str) -> list[str]:
+    """What is between each opening tag and its closing tag."""
+    return [text[block.inside : block.inside_stop].strip() for block in tagged_blocks(text, opening)]
 
 
 def _results(value: str, open_calls: list[str]) -> list[Message]:
     results: list[Message] = []
-    for position, found in enumerate(_RESULT_TAG.findall(value)):
+    for position, found in enumerate(_inside(_RESULT_TAG, value)):
         result = _parse_object(found)
         content = result.get("content", "") if result is not None else found
         # Results are in the order of the calls, and get the ids that the calls were given.

@@ -57,8 +57,6 @@ _SUMMARY_USES_OF_CONTENT = 0.6
 _LEAST_FOR_SUMMARY = 450
 _LEAST_SHARE_FOR_SUMMARY = 0.1
 _SUMMARY_SHARE_OF_WINDOW = 0.05
-_SUMMARY_SHARE_OF_SMALL_WINDOW = 0.08
-"""For the least budget: in a twentieth of a window of 8,000 tokens only the last requests could be listed."""
 _MAX_SUMMARY = 12_000
 # Of a target that a caller names, the head may take this much before its long messages are cut.
 _HEAD_SHARE = 0.35
@@ -140,12 +138,7 @@ def budgets_for(window: int, settings: CompressionSettings, max_output: int | No
         threshold=threshold,
         tail=int(threshold * settings.target_ratio),
         head=int(threshold * _HEAD_SHARE),
-        max_summary=min(
-            max(
-                int(window * _SUMMARY_SHARE_OF_WINDOW), min(_MIN_SUMMARY, int(window * _SUMMARY_SHARE_OF_SMALL_WINDOW))
-            ),
-            _MAX_SUMMARY,
-        ),
+        max_summary=min(int(window * _SUMMARY_SHARE_OF_WINDOW), _MAX_SUMMARY),
     )
 
 

@@ -25,6 +25,8 @@ REMEDIES: dict[ErrorKind, str] = {
 """What to do where nothing better is known of the error."""
 NO_KEY = "No key was sent: put it into an environment variable, and name that variable with model.api_key_env."
 _SHOWN_CHARS = 400
+_PAGE_CHARS = 4_000
+"""Of a page: its tags are looked for again and again where they are not closed."""
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"<(?:style|script)\b.*?</(?:style|script)>|<!--.*?-->|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _PAGE = re.compile(r"<!doctype html|<html[\s>]", re.IGNORECASE)
@@ -130,7 +132,7 @@ def _network(refused: ProviderRefused, address: str, who: str, remedy: str) -> R
 
 
 def _page(refused: ProviderRefused, where: str, who: str, remedies: Mapping[ErrorKind, str]) -> RefusalText:
-    found = _TITLE.search(refused.body)
+    found = _TITLE.search(refused.body[:_PAGE_CHARS])
     title = " ".join(found[1].split())[:80] if found else ""
     kind = refused.fault.kind
     if kind in _GATEWAY_KINDS:
@@ -150,7 +152,11 @@ def _kind(refused: ProviderRefused) -> str:
 
 def error_message(body: str) -> str:
     """The message inside an error's JSON on one line; the body itself where it has none."""
-    text = " ".join(_TAG.sub(" ", body).split()) if body.lstrip()[:1] == "<" else " ".join(_in_json(body).split())
+    text = (
+        " ".join(_TAG.sub(" ", body[:_PAGE_CHARS]).split())
+        if body.lstrip()[:1] == "<"
+        else " ".join(_in_json(body).split())
+    )
     return f"{text[:_SHOWN_CHARS]}…" if len(text) > _SHOWN_CHARS else text
 
 
