@@ -129,3 +129,39 @@ async def test_a_request_again_after_its_reply_is_one_history_whatever_the_order
             await asyncio.gather(*(ask(flow, history) for _ in range(4)))
         expected = [[f"question {at}", f"reply to <question {at}>"] for at in range(12)]
         assert sorted(await stored_texts(flow)) == sorted(expected)
+
+
+class DeletingEngine(ContextCompressor):
+    """The first time it compacts, the conversation is deleted meanwhile."""
+
+    name = "deleting"
+    flows: ClassVar[list[GatewayFlow]] = []
+
+    async def compress(self, *arguments: Any, **options: Any) -> Compaction:
+        while self.flows:
+            store = self.flows.pop().store
+            for session in await store.list_sessions():
+                await store.delete(session.id)
+        return await super().compress(*arguments, **options)
+
+
+async def test_a_conversation_that_is_deleted_while_it_is_folded_begins_anew_and_is_folded(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins" / "context_engine" / "deleting"
+    folder.mkdir(parents=True)
+    code = """
+from clew.engines import register_context_engine
+from tests.gateway.test_parallel_requests import DeletingEngine
+
+def register():
+    register_context_engine("deleting", DeletingEngine.of)
+"""
+    (folder / "__init__.py").write_text(code)
+    rules = UpstreamRules(window=8_000, pairs=True)
+    environ = {"CLEW_CONTEXT_ENGINE": "deleting", "CLEW_MODEL_CONTEXT_LENGTH": "8000"}
+    async with gateway_with(Upstream(answers=echo, rules=rules), tmp_path, environ=environ) as flow:
+        DeletingEngine.flows.append(flow)
+        large = [{"role": ("user", "assistant")[at % 2], "content": f"part {at} " * 100} for at in range(61)]
+        await ask(flow, large)
+        await flow.wait_for_recordings()
+        assert not DeletingEngine.flows and len(flow.upstream.received[-1].body["messages"]) < len(large)
+        assert [record.is_fallback for record in flow.exchanges] == [False]

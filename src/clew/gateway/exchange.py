@@ -330,7 +330,11 @@ class RequestFitting:
         if is_native(request):
             exchange.mode = "observe"
         try:
-            return await response.waiting_for(self._take(exchange, request, headers))
+            try:
+                return await response.waiting_for(self._take(exchange, request, headers))
+            except UnknownSession:
+                # The conversation was deleted after it was taken: what its client still sends begins a new one.
+                return await response.waiting_for(self._take(exchange, request, headers))
         except ClewError as problem:
             fall_back(exchange, problem)
         if exchange.mode != "compact":

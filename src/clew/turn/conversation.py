@@ -15,7 +15,7 @@ from typing import Any
 
 from clew.caching import apply_cache_control, prompt_cache_key
 from clew.engines import Compaction, ContextEngine, SessionStart, budgets_for
-from clew.errors import ClewError, InvalidArgument
+from clew.errors import ClewError, InvalidArgument, UnknownSession
 from clew.events import CompactionFinished, CompactionPhase, CompactionStarted, CompactionUndone, Notice
 from clew.messages import Message, Tool
 from clew.providers import Request
@@ -688,7 +688,10 @@ class Conversation:
     async def store_pending_calls(self) -> None:
         """Store calls of the summariser that brought no compaction: they were paid for all the same."""
         while self.pending_calls:
-            await self.services.store.record_call(self.session, self.pending_calls[0])
+            try:
+                await self.services.store.record_call(self.session, self.pending_calls[0])
+            except UnknownSession:  # it was deleted meanwhile
+                await self.services.store.record_call(None, self.pending_calls[0])
             del self.pending_calls[0]
 
     async def store_engine_state(self) -> None:
