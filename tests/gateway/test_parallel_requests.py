@@ -57,6 +57,21 @@ async def test_the_same_request_twice_at_once_is_one_history(tmp_path: Path) -> 
         assert await stored_texts(flow) == [["one", "reply to <one>"]]
 
 
+def plugged_in(engine: type[ContextCompressor], home: Path) -> dict[str, str]:
+    """A plugin with an engine of this file in a home; the environment that chooses it."""
+    folder = home / "plugins" / "context_engine" / engine.name
+    folder.mkdir(parents=True)
+    code = """
+from clew.engines import register_context_engine
+from tests.gateway.test_parallel_requests import {cls}
+
+def register():
+    register_context_engine("{name}", {cls}.of)
+"""
+    (folder / "__init__.py").write_text(code.format(cls=engine.__name__, name=engine.name))
+    return {"CLEW_CONTEXT_ENGINE": engine.name}
+
+
 class SlowEngine(ContextCompressor):
     """Computes until another request was answered."""
 
@@ -71,17 +86,8 @@ class SlowEngine(ContextCompressor):
 
 
 async def test_a_request_is_served_while_another_one_is_folded(tmp_path: Path) -> None:
-    folder = tmp_path / "plugins" / "context_engine" / "slow"
-    folder.mkdir(parents=True)
-    code = """
-from clew.engines import register_context_engine
-from tests.gateway.test_parallel_requests import SlowEngine
-
-def register():
-    register_context_engine("slow", SlowEngine.of)
-"""
-    (folder / "__init__.py").write_text(code)
-    async with gateway_with(Upstream(answers=echo), tmp_path, environ={"CLEW_CONTEXT_ENGINE": "slow"}) as flow:
+    environ = plugged_in(SlowEngine, tmp_path)
+    async with gateway_with(Upstream(answers=echo), tmp_path, environ=environ) as flow:
         large = [{"role": ("user", "assistant")[at % 2], "content": f"part {at} " * 100} for at in range(61)]
         folding = asyncio.create_task(ask(flow, large))
         await asyncio.to_thread(SlowEngine.has_begun.wait, 20)
@@ -146,22 +152,15 @@ class DeletingEngine(ContextCompressor):
 
 
 async def test_a_conversation_that_is_deleted_while_it_is_folded_begins_anew_and_is_folded(tmp_path: Path) -> None:
-    folder = tmp_path / "plugins" / "context_engine" / "deleting"
-    folder.mkdir(parents=True)
-    code = """
-from clew.engines import register_context_engine
-from tests.gateway.test_parallel_requests import DeletingEngine
-
-def register():
-    register_context_engine("deleting", DeletingEngine.of)
-"""
-    (folder / "__init__.py").write_text(code)
+    environ = plugged_in(DeletingEngine, tmp_path)
     rules = UpstreamRules(window=8_000, pairs=True)
-    environ = {"CLEW_CONTEXT_ENGINE": "deleting", "CLEW_MODEL_CONTEXT_LENGTH": "8000"}
+    environ["CLEW_MODEL_CONTEXT_LENGTH"] = "8000"
     async with gateway_with(Upstream(answers=echo, rules=rules), tmp_path, environ=environ) as flow:
         DeletingEngine.flows.append(flow)
         large = [{"role": ("user", "assistant")[at % 2], "content": f"part {at} " * 100} for at in range(61)]
         await ask(flow, large)
         await flow.wait_for_recordings()
+        while not flow.exchanges:  # noqa: ASYNC110 (it ends shortly after the client has the reply)
+            await asyncio.sleep(0)
         assert not DeletingEngine.flows and len(flow.upstream.received[-1].body["messages"]) < len(large)
         assert [record.is_fallback for record in flow.exchanges] == [False]
