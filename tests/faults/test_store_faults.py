@@ -147,14 +147,17 @@ async def test_a_damaged_index_is_noticed_and_rebuilt_and_no_row_is_changed(tmp_
         assert len(await store.messages("s")) == 91
 
 
-async def test_a_search_repairs_an_index_that_cannot_be_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage", ["UPDATE words_data SET block = zeroblob(40) WHERE id > 10", "UPDATE docs SET kind = 'm\ufffdssage'"]
+)
+async def test_a_search_repairs_an_index_that_cannot_be_read(tmp_path: Path, damage: str) -> None:
     where = tmp_path / "s.db"
     async with open_store(where) as store:
         await store.start_session(NewSession(id="s"))
         await store.append("s", [*synthetic_history(60), user("the lonely walrus")])
         await store.index_waiting()
     with sqlite3.connect(where) as raw:
-        raw.execute("UPDATE words_data SET block = zeroblob(40) WHERE id > 10")
+        raw.execute(damage)
     raw.close()
     async with open_store(where) as store:
         assert [hit.seq for hit in (await store.search("lonely walrus")).hits] == [60]

@@ -272,6 +272,10 @@ def _read(docs: Sequence[int]) -> Steps[list[tuple[int, SearchDocument]]]:
     ids = {(row[1], row[2], row[3]): int(row[0]) for row in rows}
     read: list[tuple[int, SearchDocument]] = []
     for kind in dict.fromkeys(row[1] for row in rows):
+        if kind not in KINDS:
+            raise IndexDamaged(
+                f"the search index names {kind!r}, which is no kind of row", remedy="`clew doctor --repair` rebuilds it"
+            )
         for doc in (yield from _documents(kind, [row[2] for row in rows if row[1] == kind])):
             number = ids.get((kind, doc.origin.ref, doc.start))
             if number is not None:
