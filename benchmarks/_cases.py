@@ -154,7 +154,7 @@ class WeighedDraft(Draft):
     """A draft whose weights can be changed: messages are read once."""
 
     def __init__(self, source: SummaryInput) -> None:
-        super().__init__(source)
+        super().__init__(source, COUNT)
         self._features: dict[str, Features] = {}
         self._shown = super()._shown_terms()
 
@@ -182,7 +182,6 @@ class Case:
         self.harness, self.marks, self.draft = session.harness, session.marks, WeighedDraft(source)
         self._known = frozenset(self.marks.shown(self.marks.text(done.messages).replace(summary.text, "")))
         self._room = COUNT(summary.text) - COUNT(self.draft.handoff(()).render())
-        self._tokens_per_char: dict[Candidate, float] = {}
         # Without the candidates that come nowhere near the handoff, a selection takes a fraction of the time.
         self.draft.material.candidates = self._taken(CONSIDERED * self._room)
 
@@ -194,11 +193,8 @@ class Case:
 
     def _taken(self, room: float) -> list[Candidate]:
         taken: list[Candidate] = []
-        for candidate, chars in self.draft.order():
-            cost = self._tokens_per_char.get(candidate)
-            if cost is None:
-                cost = self._tokens_per_char[candidate] = COUNT(candidate.text) / max(1, len(candidate.text))
-            room -= chars * cost
+        for candidate, tokens in self.draft.order():
+            room -= tokens
             if room < 0:
                 break
             taken.append(candidate)

@@ -229,7 +229,7 @@ def test_a_rule_that_stays_in_view_gives_way_to_what_does_not() -> None:
     said = [user(f"Fix the crash of the uploader. {rule} " + "It crashes on empty files. " * 12)]
     said += [*ran("pytest -q", "1 failed: test_empty in 0.2s", "a"), *ran("python probe.py", "limit = 4096", "b")]
     source = replace(summary_input_of(said), kept=frozenset({0}))
-    order = [candidate.kind for candidate, _ in Draft(source).order()]
+    order = [candidate.kind for candidate, _ in Draft(source, count).order()]
     assert order.index(Kind.FAILURE) < order.index(Kind.RULE)
     handoff = write_handoff(source, 2_000, count)
     assert "1 failed" in text_under(handoff, BLOCKED) and not handoff.entries(STATE)

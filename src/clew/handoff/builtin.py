@@ -6,6 +6,7 @@ does not depend on the budget, so a larger handoff has everything that a smaller
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from itertools import islice
@@ -44,11 +45,13 @@ _SO_FAR = "Work on the active task"
 _STANDS_FOR = " stands for "
 _PLACES = 1_000
 """The places of the lines of one entry of an earlier handoff."""
-_FRAME_CHARS = 9
+_FRAME_TOKENS = 7
 """Around a line: indentation, quotes or a colon, and the reference."""
-_ENTRY_CHARS = 8
+_PIECE_TOKENS = 1
 _CHARS_PER_TOKEN = 3.6
 _TRIES_TO_FIT = 12
+_FULL = 0.985
+"""The share of the budget that is enough."""
 
 
 def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
@@ -59,35 +62,34 @@ def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> 
 
 def write_handoff(source: SummaryInput, budget: int, count: CountTokens, weights: Weights | None = None) -> Handoff:
     """The longest beginning of the selection that fits the budget."""
-    draft = Draft(source, weights, max(_HEAD_CHARS, min(_TASK_CHARS, budget)))
+    draft = Draft(source, count, weights, max(_HEAD_CHARS, min(_TASK_CHARS, budget)))
+    best, fits, over = draft.handoff(()), 0, None
+    sizes = [float(count(best.render()))]
+    if sizes[0] > budget:
+        return _smallest(best, budget, count)
     order = draft.order()
     taken: list[Candidate] = []
-    sizes: list[int] = [draft.empty_chars]
-    wanted = budget * _CHARS_PER_TOKEN
-    best, fits, over = draft.handoff(()), 0, None
-    if count(best.render()) > budget:
-        return _smallest(best, budget, count)
+    wanted = float(budget)
     for _ in range(_TRIES_TO_FIT):
         while sizes[-1] < wanted and (chosen := next(order, None)) is not None:
             taken.append(chosen[0])
             sizes.append(sizes[-1] + chosen[1])
-        many = max(at for at, size in enumerate(sizes) if at == 0 or size <= wanted)
+        many = bisect_right(sizes, wanted) - 1
         if over is not None:
             many = min(many, over - 1)
         many = max(many, fits)
         handoff = draft.handoff(taken[:many])
-        text = handoff.render()
-        tokens = count(text)
+        tokens = count(handoff.render())
         if tokens <= budget:
             best, fits = handoff, many
         else:
             over = many
         if over is not None and over - fits <= 1:
             break
-        if tokens <= budget and ((many == len(taken) and sizes[-1] < wanted) or tokens > 0.985 * budget):
+        if tokens <= budget and ((many == len(taken) and sizes[-1] < wanted) or tokens > _FULL * budget):
             break
-        # So many chars for each token as this text had.
-        wanted = min(budget * sizes[many] / max(1, tokens), wanted * 2) * (1.0 if tokens <= budget else 0.985)
+        # The estimated sizes are as far off as that of this text was.
+        wanted = min(budget * sizes[many] / max(1, tokens), wanted * 2) * (1.0 if tokens <= budget else _FULL)
     return best
 
 
@@ -104,8 +106,10 @@ def _smallest(handoff: Handoff, budget: int, count: CountTokens) -> Handoff:
 class Draft:
     """The candidates of one handoff, their order, and the handoff of any beginning of it."""
 
-    def __init__(self, source: SummaryInput, weights: Weights | None = None, task_chars: int = _TASK_CHARS) -> None:
-        self.source, self.record = source, source.record
+    def __init__(
+        self, source: SummaryInput, count: CountTokens, weights: Weights | None = None, task_chars: int = _TASK_CHARS
+    ) -> None:
+        self.source, self.record, self._count = source, source.record, count
         self._first = source.first if source.readable_from is None else source.readable_from
         numbers = range(min(self._first, self.record.first_number), self.record.next_number)
         self._staying = self._staying_numbers()
@@ -121,7 +125,6 @@ class Draft:
         in_view = {*self._staying, *source.shortened}  # of a shortened message both ends stay
         self._task = () if source.is_part else tuple(active_task(self.record, source, in_view, task_chars))
         self.material.candidates[:0] = self._entries()
-        self.empty_chars = len(self.handoff(()).render())
 
     @property
     def _is_open(self) -> bool:
@@ -144,8 +147,8 @@ class Draft:
     def _may_quote(self, number: int) -> bool:
         return self._first <= number < self.source.last or number in self.source.shortened
 
-    def order(self) -> Iterator[tuple[Candidate, int]]:
-        """The candidates in the order of the selection, each with the chars it adds."""
+    def order(self) -> Iterator[tuple[Candidate, float]]:
+        """The candidates in the order of the selection, each with the tokens it adds."""
         worth, terms = self._worth, self.material.terms
         conclusions = _conclusions(self.material, worth)
         beginnings = {
@@ -166,20 +169,22 @@ class Draft:
             if candidate in conclusions:
                 bonus += worth.bonus("conclusion")
             at = -1 if candidate.group is None else candidate.at
-            chars = len(candidate.text) + (_ENTRY_CHARS if candidate.group is None else 3)
+            beside = _FRAME_TOKENS if candidate.group is None else _PIECE_TOKENS
+            chars = _CHARS_PER_TOKEN * (self._count(candidate.text) + beside)
             choices.append(Choice(candidate.terms, chars, scale, bonus, candidate.group, at))
         frames: dict[Hashable, Frame] = {}
         for candidate in candidates:
             if candidate.group is not None and candidate.group not in frames:
                 frame = self.material.frames.get(candidate.group, "")
-                frames[candidate.group] = Frame(terms.of(frame), len(frame) + _FRAME_CHARS)
+                chars = _CHARS_PER_TOKEN * (self._count(frame) + _FRAME_TOKENS)
+                frames[candidate.group] = Frame(terms.of(frame), chars)
         opened: set[Group] = set()
         for index in select(choices, worth.of_term, frames, self._shown_terms()):
             chars, group = choices[index].chars, candidates[index].group
             if group is not None and group not in opened:
                 opened.add(group)
                 chars += frames[group].chars
-            yield candidates[index], chars
+            yield candidates[index], chars / _CHARS_PER_TOKEN
 
     def _staying_numbers(self) -> set[int]:
         """The messages that stay in view word for word."""

@@ -51,7 +51,7 @@ def excerpt(lines: Sequence[str], most_chars: int, sought: str = "") -> list[str
         Choice(one, len(lines[at]) + len(gap), bonus=0.0 if wanted.isdisjoint(one) else _SOUGHT_BONUS)
         for at, one in zip(read, found, strict=True)
     ]
-    left = most_chars
+    left = float(most_chars)
     chosen: list[int] = []
     for index in select(choices, lambda term: 1.0 if terms.kinds[term] is TermKind.EXACT else _WORD_WEIGHT):
         left -= choices[index].chars
@@ -71,7 +71,7 @@ class Choice:
     """Something that may be chosen."""
 
     terms: Set[str]
-    chars: int
+    chars: float
     scale: float = 1.0
     """What the weight of its terms is multiplied by."""
     bonus: float = 0.0
@@ -87,7 +87,7 @@ class Frame:
     """What must be written before the first choice of a group: its terms count too."""
 
     terms: Set[str]
-    chars: int
+    chars: float
 
 
 SHOWN_AGAIN = 0.15
@@ -135,7 +135,7 @@ class _Selection:
         self._fresh = terms.difference(shown)
         self._beside: set[int] = set()
         self._places = {(choice.group, choice.at): index for index, choice in enumerate(choices) if choice.at >= 0}
-        self._used: dict[Hashable, int] = {}
+        self._used: dict[Hashable, float] = {}
         """The chars that were taken of each group."""
         self._frame_terms: dict[int, list[str]] = {}
         """The terms that the frame of a choice adds to its own."""
