@@ -62,10 +62,16 @@ _DEFINITIONS = frozenset(_TABLE["code"]["definitions"].split())
 _EXPORTS = frozenset(_TABLE["code"]["exports"].split())
 _COMMENTS = tuple(_TABLE["code"]["comments"])
 _VALUE = re.compile(r"[\"']?[\w.-]+[\"']?\s*[:=]\s*(?:[\"'`\d\[{]|true|false|null|None)\S*.*$")
-_EMPTY_VALUES = tuple(f"{sign} {value}" for sign in "=:" for value in ("[]", "{}", "()", '""', "''", "None", "null"))
+_EMPTY_VALUES = ("[]", "{}", "()", '""', "''", "None", "null")
+_NO_VALUES = ("{", "[", "(", *(f"{sign} {value}" for sign in "=:" for value in _EMPTY_VALUES))
 # A function that is assigned to a name, and a field with its type.
 _FUNCTION = re.compile(r"(?:const|let|var|val)\s+\w+\s*(?::[^=]*)?=\s*(?:async\s*)?(?:\(|function\b|\w+\s*=>)")
-_FIELD = re.compile(r"(?:readonly\s+)?\w+\??:\s*[\w<>\[\]|.{}'\" ]+[;,]?$")
+_FIELD = re.compile(
+    r"(?:readonly\s+|pub\s+)?\w+\??:\s*(?:string|number|boolean|bool|int|float|str|bytes|any|unknown|void|object|[A-Z]\w*)\b"
+    r"[\w<>\[\]|.{}'\" ,]*[;,]?$"
+)
+_TEXT_VALUE = re.compile(r"""["'`][^"'`]{4,}["'`][;,)]*(?: as const)?[;,]?$""")
+_NAME_IN_LIST = re.compile(r"(?:type\s+)?\w+,$")
 _OF_PROGRAMS = lazy_pattern(rf"<({'|'.join(load_table('harness.toml')['result_blocks'])})>")
 _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
 _TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
@@ -202,9 +208,12 @@ def code_feature(line: str) -> str:
     is_exported = bool(words) and words[0] in _EXPORTS
     while words and words[0] in _MODIFIERS:
         words = words[1:]
+    if _NAME_IN_LIST.match(line):
+        # One name of an import.
+        return "statement"
     if is_exported or (words and words[0] in _DEFINITIONS) or _FUNCTION.match(line):
         return "definition"
-    if _VALUE.match(line) and not line.rstrip(";,").endswith(_EMPTY_VALUES):
+    if _TEXT_VALUE.match(line) or (_VALUE.match(line) and not line.rstrip(";,").endswith(_NO_VALUES)):
         return "value"
     return "field" if _FIELD.match(line) else "statement"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
@@ -81,6 +81,10 @@ class Kind(StrEnum):
     FAILURE = "failure"
     FILE = "file"
     PREVIOUS = "previous"
+
+
+_WORDS = frozenset({Kind.ASKED, Kind.CLOSING, Kind.SAID, Kind.SNIPPET})
+"""What a person or the agent said, which is quoted as it was."""
 
 
 class Group(NamedTuple):
@@ -344,6 +348,8 @@ class _MaterialReader:
         if not self._may_quote(number):
             seen.update(material.terms.of("\n".join(part.pieces)))
             return
+        if kind not in _WORDS:
+            part = self._with_short_paths(part)
         is_code = part.kind is PartKind.CODE
         is_named, is_outcome = self._with_statements or "named" in features, kind is Kind.OUTCOME
         common, numbers, propose = tuple(features), (number,), material.candidates.append
@@ -358,6 +364,13 @@ class _MaterialReader:
                 if part.line_numbers and part.line_numbers[at] and what in _LOCATED:
                     piece = f"{part.line_numbers[at]}: {piece}"
                 propose(Candidate(own, piece, numbers, terms, group, start + at, "", own_features))
+
+    def _with_short_paths(self, part: Part) -> Part:
+        """The part; of lines that begin with a path, such as those of a search, without the common folder."""
+        root = self.material.root
+        if not root or not any(piece.startswith(root) for piece in part.pieces):
+            return part
+        return replace(part, pieces=tuple(map(self.material.short_path, part.pieces)))
 
     def _use(self, terms: Iterable[str], number: int, place: int) -> None:
         uses = self.material.uses
