@@ -140,21 +140,23 @@ def _assigned(text: bytes) -> Iterator[SecretFinding]:
             yield SecretFinding(*match.span("value"), "generated-secret")
 
 
-_ENCODED_FIELD = lazy_pattern(
-    rb"\n[ \t]{1,8}[\w.-]{1,80}:[ \t]{0,4}[\"']?(?P<value>[A-Za-z0-9+/]{8,4096}={0,2})(?=[\"']?[ \t]*(?:\n|\Z))"
+_FIELD = lazy_pattern(
+    rb"\n[ \t]{1,8}[\w.-]{1,80}:[ \t]{0,4}[\"']?(?P<value>[^\s\"'\\]{6,4096}+)(?=[\"']?[ \t]*(?:\n|\Z))"
 )
 
 
 def _of_kubernetes(text: bytes, folded: bytes) -> Iterator[SecretFinding]:
-    """The values below `data:` of a Secret, which are base64 of any text."""
-    at = folded.find(b"data:") if b"kind: secret" in folded else -1
-    while at >= 0:
-        end = at + len(b"data:")
-        while field := _ENCODED_FIELD.match(text, end):
-            end = field.end()
-            if is_readable_base64(field["value"]):
-                yield SecretFinding(*field.span("value"), "encoded-secret")
-        at = folded.find(b"data:", end)
+    """The values of a Secret: below `data:` base64 of any text, below `stringData:` what looks like a password."""
+    for heading in (b"data:", b"stringdata:") if b"kind: secret" in folded else ():
+        at = folded.find(heading)
+        while at >= 0:
+            end = at + len(heading)
+            while field := _FIELD.match(text, end):
+                end = field.end()
+                is_encoded = is_readable_base64(field["value"])
+                if is_encoded or (heading == b"stringdata:" and looks_like_password(field["value"])):
+                    yield SecretFinding(*field.span("value"), "encoded-secret" if is_encoded else "password")
+            at = folded.find(heading, end)
 
 
 # -- command lines ----------------------------------------------------------------------------------------------------

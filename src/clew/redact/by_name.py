@@ -96,11 +96,12 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
     is_after_sign = match["colon"] is not None or (
         _IS_CAPITALISED.match(value) and (b":" in joined or b"=" in joined or _WITH_BEFORE.search(before))
     )
-    is_secret = _is_told(value, b"`" if is_after_sign else match["open"])
+    is_login = bool(_LOGIN_BEFORE.search(before))
+    is_secret = _is_told(value, b"`" if is_after_sign or is_login else match["open"])
     if is_secret and match["direct"] is None:
         ends_line = text[start + len(value) : start + len(value) + 1] in (b"", b"\n", b"\r", b"\\")
         begins_line = not before.replace(b"\\n", b"\n").rpartition(b"\n")[2].strip()
-        stands_alone = (begins_line and ends_line) or _LOGIN_BEFORE.search(before) or _JOINED_BEFORE.search(before)
+        stands_alone = (begins_line and ends_line) or is_login or _JOINED_BEFORE.search(before)
         is_secret = bool(stands_alone) or _is_no_plain_word(value)
     return SecretFinding(start, start + len(value), "password") if is_secret else None
 

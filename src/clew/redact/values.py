@@ -171,6 +171,11 @@ _PLAIN_WORDS = lazy_pattern(rb"[A-Za-z]+(?:-[A-Za-z]+)*")
 # Most generated values: nothing else of what a placeholder, a path or a word is known by can be in them.
 _ALPHANUMERIC = lazy_pattern(rb"[A-Za-z]*+[0-9]++[A-Za-z][A-Za-z0-9]*+")
 _PLACEHOLDER_IN_ALPHANUMERIC = lazy_pattern(rb"[xX]{6}|getenv|environ")
+# `KqLa`, `dlwQ`, `hT6`: no identifier is written so. Beside `ww92` it makes a value that no person would read.
+_ODD_CAPITALS = lazy_pattern(
+    rb"(?<![A-Za-z])(?:[A-Z]?[b-df-hj-np-tv-z]{2,}[A-Z](?![A-Za-z])|[a-z][A-Z](?![A-Za-z])|[A-Z][a-z][A-Z][a-z](?![A-Za-z]))"
+)
+_DIGITS_IN_WORD = lazy_pattern(rb"[A-Za-z][0-9]")
 _CASE_CHANGE = lazy_pattern(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
 
 
@@ -194,7 +199,9 @@ def is_wordy(value: bytes) -> bool:
     """True for identifiers, dotted names, paths and prose; false where letters and digits mix as no word does."""
     if not _WORDS.fullmatch(value):
         return False
-    return len(_CASE_CHANGE.findall(value)) < max(4, len(value) // 5)
+    if len(_CASE_CHANGE.findall(value)) >= max(4, len(value) // 5):
+        return False
+    return not (_ODD_CAPITALS.search(value) and _DIGITS_IN_WORD.search(value))
 
 
 def is_path(value: bytes) -> bool:
