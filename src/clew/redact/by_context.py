@@ -14,8 +14,10 @@ from functools import cache
 from clew.lazy import lazy_pattern
 from clew.redact.catalog import RULES, expanded
 from clew.redact.values import (
+    ANCHORS,
     QUOTE,
     SENTENCE_WORDS,
+    SearchedText,
     SecretFinding,
     is_path,
     is_placeholder,
@@ -61,33 +63,39 @@ class _Context:
     pattern: bytes
 
 
-_CONTEXTS: dict[bytes, list[_Context]] = {}
+_CONTEXTS: dict[bytes, dict[bytes, list[_Context]]] = {}
+"""By anchor and literal. Of the contexts of one literal the first that matches counts."""
 for _kind, _literal, _check, _pattern in RULES["contexts"]:
-    _CONTEXTS.setdefault(_literal.encode(), []).append(_Context(_kind, _CHECKS[_check], expanded(_pattern)))
-CONTEXT_KINDS = frozenset(context.kind for contexts in _CONTEXTS.values() for context in contexts)
+    _anchor = next(anchor for anchor in ANCHORS if anchor in _literal.encode())
+    _of_literal = _CONTEXTS.setdefault(_anchor, {}).setdefault(_literal.encode(), [])
+    _of_literal.append(_Context(_kind, _CHECKS[_check], expanded(_pattern)))
+CONTEXT_KINDS = frozenset(row[0] for row in RULES["contexts"])
 
 
-def secrets_in_context(text: bytes, folded: bytes) -> list[SecretFinding]:
+def secrets_in_context(searched: SearchedText) -> list[SecretFinding]:
     """The secrets in headers, URLs and cookies, in no particular order."""
-    found = [*_cookies(text, folded), *_assigned(text), *_of_kubernetes(text, folded)]
-    for literal, contexts in _CONTEXTS.items():
-        # To find out that a text does not have a literal is several times faster than the expression.
-        for match in _expression(literal).finditer(folded) if literal in folded else ():
-            context = contexts[(match.lastindex or 1) - 1]
-            start, end = match.span(match.lastindex or 1)
-            if context.check(text[start:end]):
-                found.append(SecretFinding(start, end, context.kind))
+    text, folded = searched.raw, searched.folded
+    found = [*_cookies(searched), *_assigned(text), *_of_kubernetes(text, folded)]
+    for anchor, by_literal in _CONTEXTS.items():
+        if not (places := searched.where(anchor)):
+            continue
+        for literal, contexts in by_literal.items():
+            expression = _expression(anchor, literal)
+            for place in places:
+                if match := expression.match(folded, place):
+                    context = contexts[(match.lastindex or 1) - 1]
+                    start, end = match.span(match.lastindex or 1)
+                    if context.check(text[start:end]):
+                        found.append(SecretFinding(start, end, context.kind))
     return found
 
 
 @cache
-def _expression(literal: bytes) -> re.Pattern[bytes]:
-    """One expression for all contexts of a literal; it begins with that, which makes it fast.
-
-    It looks ahead and consumes only the literal, because what follows may contain the next one.
-    """
-    followed = b"|".join(context.pattern.replace(b"(?P<secret>", b"(") for context in _CONTEXTS[literal])
-    return re.compile(re.escape(literal) + rb"(?=" + followed + rb")")
+def _expression(anchor: bytes, literal: bytes) -> re.Pattern[bytes]:
+    """One expression for all contexts of a literal, which is tried where the anchor in it is."""
+    before, _, rest = literal.partition(anchor)
+    followed = b"|".join(context.pattern.replace(b"(?P<secret>", b"(") for context in _CONTEXTS[anchor][literal])
+    return re.compile(b"(?<=%b)%b(?:%b)" % (re.escape(before), re.escape(anchor + rest), followed))
 
 
 _COOKIE_HEADER = lazy_pattern(rb"(?i)cookie(?:%(q)b)?[ \t]{0,4}+[:=,][ \t]{0,4}+(?:%(q)b)?" % {b"q": QUOTE})
@@ -96,19 +104,17 @@ _COOKIE_ATTRIBUTES = frozenset(b"path domain expires max-age samesite version co
 _SESSION_NAME = lazy_pattern(rb"(?i)sess|sid|token|auth|jwt|csrf|xsrf|remember|login|secret|key")
 
 
-def _cookies(text: bytes, folded: bytes) -> Iterator[SecretFinding]:
-    at = folded.find(b"cookie")
-    while at >= 0:
-        end = at + 6
-        if header := _COOKIE_HEADER.match(text, at):
-            end = max(end, header.end())
+def _cookies(searched: SearchedText) -> Iterator[SecretFinding]:
+    text, end = searched.raw, 0
+    for at in searched.where(b"cookie"):
+        if at >= end and (header := _COOKIE_HEADER.match(text, at)):
+            end = header.end()
             while (pair := _COOKIE.match(text, end)) and pair[2] is not None:
                 if _is_session_cookie(pair[1], pair[2]):
                     yield SecretFinding(*pair.span(2), "cookie")
                 end = pair.end()
                 if text[end - 1 : end] != b";":
                     break
-        at = folded.find(b"cookie", end)
 
 
 def _is_session_cookie(name: bytes, value: bytes) -> bool:

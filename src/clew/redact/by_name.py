@@ -69,7 +69,7 @@ _PAIR = lazy_pattern(
 )
 _JOINED_BEFORE = lazy_pattern(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
 _PAIR_CHARS = 128
-_BEFORE_PAIR = (b"pass", b"cred", b"login")
+_BEFORE_PAIR = (b"pass", b"cred", b"log")
 # The value's first bracket is not part of it.
 _PROSE_PLACEHOLDER = PLACEHOLDER_START.lstrip("[").encode("ascii")
 _LOOK_BACK = 100
@@ -417,7 +417,7 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
     text, folded = searched.raw, searched.folded
     found: list[SecretFinding] = []
     others: list[int] = []
-    for word, place in names_of_secrets(folded):
+    for word, place in names_of_secrets(searched):
         finding = None
         if (sign := place["sign"]) is not None or place["space"] is not None:
             finding = assigned_secret(text, place)
@@ -447,13 +447,11 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
 
 def _foreign_labels(searched: SearchedText) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
-    folded, others = searched.folded, searched.not_ascii
+    others = searched.not_ascii
     has_accent = others and _HAS_ACCENT.search(others)
     for word in _FOREIGN if not has_accent else (*_FOREIGN, *_ACCENTED):
-        at = folded.find(word)
-        while at >= 0:
+        for at in searched.where(word):
             yield at, word
-            at = folded.find(word, at + len(word))
     if others and _MAY_HAVE_LABEL_IN_SCRIPTS.search(others):
         for match in _LABELS_IN_SCRIPTS.finditer(searched.text):
             yield match.start(), b""
@@ -519,11 +517,11 @@ _KEY_IN_ENVIRONMENT = lazy_pattern(rb"[A-Z][A-Z0-9_]{1,60}_KEY")
 _NO_KEY_IN_ENVIRONMENT = lazy_pattern(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX")
 
 
-def names_of_secrets(folded: bytes) -> Iterator[tuple[bytes, re.Match[bytes]]]:
+def names_of_secrets(searched: SearchedText) -> Iterator[tuple[bytes, re.Match[bytes]]]:
     """Each word that may end the name of a secret, and what follows it."""
     for word, expression in _ASSIGNMENTS.items():
-        if word in folded:
-            for match in expression.finditer(folded):
+        for at in searched.where(word):
+            if match := expression.match(searched.folded, at):
                 yield word, match
 
 

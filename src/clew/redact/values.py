@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -58,11 +60,28 @@ class SearchedText:
     """The same in lower case."""
     not_ascii: str
     """Its characters that are not ASCII, or all of it; empty where there are none."""
+    places: Mapping[bytes, Sequence[int]]
+    """Where in `folded` each anchor of the rules is."""
 
     @classmethod
     def of(cls, text: str) -> SearchedText:
         raw = text.encode("ascii", "replace")
-        return cls(text, raw, raw.lower(), not_ascii(text))
+        folded = raw.lower()
+        places: defaultdict[bytes, list[int]] = defaultdict(list)
+        for match in _ANCHORED.finditer(folded):
+            places[folded[match.start() : match.end() + 1]].append(match.start())
+        return cls(text, raw, folded, not_ascii(text), places)
+
+    def where(self, anchor: bytes) -> Sequence[int]:
+        return self.places.get(anchor, ())
+
+
+ANCHORS = tuple(anchor.encode() for anchor in sorted(RULES["anchors"], key=len, reverse=True))
+_BY_FIRST: defaultdict[bytes, list[bytes]] = defaultdict(list)
+for _anchor in ANCHORS:
+    # The last character is not consumed, since another one may begin with it.
+    _BY_FIRST[_anchor[:1]].append(b"%b(?=%b)" % (re.escape(_anchor[1:-1]), re.escape(_anchor[-1:])))
+_ANCHORED = lazy_pattern(b"|".join(b"%b(?:%b)" % (first, b"|".join(rest)) for first, rest in _BY_FIRST.items()))
 
 
 def with_placeholders(text: str, found: Iterable[SecretFinding]) -> str:
