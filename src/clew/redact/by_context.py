@@ -14,7 +14,6 @@ from functools import cache
 from clew.lazy import lazy_pattern
 from clew.redact.catalog import RULES, expanded
 from clew.redact.values import (
-    ANCHORS,
     QUOTE,
     SENTENCE_WORDS,
     SearchedText,
@@ -63,39 +62,31 @@ class _Context:
     pattern: bytes
 
 
-_CONTEXTS: dict[bytes, dict[bytes, list[_Context]]] = {}
-"""By anchor and literal. Of the contexts of one literal the first that matches counts."""
+_CONTEXTS: dict[bytes, list[_Context]] = {}
+"""By literal; of those of one literal the first that matches counts."""
 for _kind, _literal, _check, _pattern in RULES["contexts"]:
-    _anchor = next(anchor for anchor in ANCHORS if anchor in _literal.encode())
-    _of_literal = _CONTEXTS.setdefault(_anchor, {}).setdefault(_literal.encode(), [])
-    _of_literal.append(_Context(_kind, _CHECKS[_check], expanded(_pattern)))
-CONTEXT_KINDS = frozenset(row[0] for row in RULES["contexts"])
+    _CONTEXTS.setdefault(_literal.encode(), []).append(_Context(_kind, _CHECKS[_check], expanded(_pattern)))
+CONTEXT_KINDS = frozenset(context.kind for contexts in _CONTEXTS.values() for context in contexts)
 
 
 def secrets_in_context(searched: SearchedText) -> list[SecretFinding]:
     """The secrets in headers, URLs and cookies, in no particular order."""
-    text, folded = searched.raw, searched.folded
-    found = [*_cookies(searched), *_assigned(text), *_of_kubernetes(text, folded)]
-    for anchor, by_literal in _CONTEXTS.items():
-        if not (places := searched.where(anchor)):
-            continue
-        for literal, contexts in by_literal.items():
-            expression = _expression(anchor, literal)
-            for place in places:
-                if match := expression.match(folded, place):
-                    context = contexts[(match.lastindex or 1) - 1]
-                    start, end = match.span(match.lastindex or 1)
-                    if context.check(text[start:end]):
-                        found.append(SecretFinding(start, end, context.kind))
+    text = searched.raw
+    found = [*_cookies(searched), *_assigned(text), *_of_kubernetes(text, searched.folded)]
+    for literal, contexts in _CONTEXTS.items():
+        for at in searched.where(literal):
+            if match := _expression(literal).match(searched.folded, at + len(literal)):
+                context = contexts[(match.lastindex or 1) - 1]
+                start, end = match.span(match.lastindex or 1)
+                if context.check(text[start:end]):
+                    found.append(SecretFinding(start, end, context.kind))
     return found
 
 
 @cache
-def _expression(anchor: bytes, literal: bytes) -> re.Pattern[bytes]:
-    """One expression for all contexts of a literal, which is tried where the anchor in it is."""
-    before, _, rest = literal.partition(anchor)
-    followed = b"|".join(context.pattern.replace(b"(?P<secret>", b"(") for context in _CONTEXTS[anchor][literal])
-    return re.compile(b"(?<=%b)%b(?:%b)" % (re.escape(before), re.escape(anchor + rest), followed))
+def _expression(literal: bytes) -> re.Pattern[bytes]:
+    """One expression for what may follow a literal."""
+    return re.compile(b"|".join(context.pattern.replace(b"(?P<secret>", b"(") for context in _CONTEXTS[literal]))
 
 
 _COOKIE_HEADER = lazy_pattern(rb"(?i)cookie(?:%(q)b)?[ \t]{0,4}+[:=,][ \t]{0,4}+(?:%(q)b)?" % {b"q": QUOTE})

@@ -69,7 +69,7 @@ _PAIR = lazy_pattern(
 )
 _JOINED_BEFORE = lazy_pattern(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
 _PAIR_CHARS = 128
-_BEFORE_PAIR = (b"pass", b"cred", b"log")
+_BEFORE_PAIR = (b"pass", b"cred", b"login")
 # The value's first bracket is not part of it.
 _PROSE_PLACEHOLDER = PLACEHOLDER_START.lstrip("[").encode("ascii")
 _LOOK_BACK = 100

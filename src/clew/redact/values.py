@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from clew.lazy import lazy_pattern
@@ -72,13 +73,26 @@ class SearchedText:
             places[folded[match.start() : match.end() + 1]].append(match.start())
         return cls(text, raw, folded, not_ascii(text), places)
 
-    def where(self, anchor: bytes) -> Sequence[int]:
-        return self.places.get(anchor, ())
+    def where(self, literal: bytes) -> Sequence[int]:
+        """Where a literal of the rules is in the text in lower case."""
+        anchor, offset = _anchor_of(literal)
+        places = self.places.get(anchor, ())
+        if anchor == literal or not places:
+            return places
+        is_here = self.folded.startswith
+        return [at - offset for at in places if at >= offset and is_here(literal, at - offset)]
 
 
-ANCHORS = tuple(anchor.encode() for anchor in sorted(RULES["anchors"], key=len, reverse=True))
+@cache
+def _anchor_of(literal: bytes) -> tuple[bytes, int]:
+    """The longest anchor in a literal, and where in the literal it is."""
+    anchor = next(anchor for anchor in _ANCHORS if anchor in literal)
+    return anchor, literal.index(anchor)
+
+
+_ANCHORS = tuple(anchor.encode() for anchor in sorted(RULES["anchors"], key=len, reverse=True))
 _BY_FIRST: defaultdict[bytes, list[bytes]] = defaultdict(list)
-for _anchor in ANCHORS:
+for _anchor in _ANCHORS:
     # The last character is not consumed, since another one may begin with it.
     _BY_FIRST[_anchor[:1]].append(b"%b(?=%b)" % (re.escape(_anchor[1:-1]), re.escape(_anchor[-1:])))
 _ANCHORED = lazy_pattern(b"|".join(b"%b(?:%b)" % (first, b"|".join(rest)) for first, rest in _BY_FIRST.items()))
