@@ -8,6 +8,8 @@ from pathlib import Path
 from clew.redact import CATALOG, SecretKind, redact
 from clew.redact.by_context import CONTEXT_KINDS
 from clew.redact.by_shape import RUN
+from clew.redact.catalog import RULES
+from clew.redact.values import SearchedText
 from tests.support.cases import every_case
 from tests.support.secret_examples import CorpusCase, cases_in, example_secret, text_before
 
@@ -93,3 +95,13 @@ def test_there_are_the_kinds_that_were_promised() -> None:
 def test_the_corpus_is_large_enough_to_mean_something() -> None:
     assert len(FALSE) >= 150
     assert len(TRUE) >= 100
+
+
+def test_every_literal_of_the_rules_is_found_in_a_text() -> None:
+    contexts, labels = (
+        (row[1] for row in RULES["contexts"]),
+        (*RULES["labels"]["foreign"], *RULES["labels"]["accented"]),
+    )
+    for literal in map(str.encode, {*contexts, *labels, *RULES["names"]["words"], "cookie"}):
+        for text in (literal, b"x " + literal + b" y", b"ss" + literal):
+            assert list(SearchedText.of(text.decode()).where(literal)) == [text.index(literal)], literal

@@ -8,23 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew.config.declare import Setting, SettingValue
-from clew.config.settings import (
-    AgentSettings,
-    AuxiliaryModelSettings,
-    AuxiliarySettings,
-    CompressionSettings,
-    ContextSettings,
-    LosslessSettings,
-    MemorySettings,
-    ModelSettings,
-    PromptCachingSettings,
-    RecallSettings,
-    Settings,
-    TerminalSettings,
-    ToolOutputSettings,
-    api_key_of,
-    declared_settings,
-)
+from clew.config.of_engines import CompressionSettings, LosslessSettings
 from clew.errors import ConfigProblem, InvalidConfig
 from clew.lazy import lazy_names
 
@@ -33,6 +17,21 @@ if TYPE_CHECKING:
     from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file, store_place
     from clew.config.keys import KeyPlace, StoredKeys, has_keyring, key_for
     from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
+    from clew.config.settings import (
+        AgentSettings,
+        AuxiliaryModelSettings,
+        AuxiliarySettings,
+        ContextSettings,
+        MemorySettings,
+        ModelSettings,
+        PromptCachingSettings,
+        RecallSettings,
+        Settings,
+        TerminalSettings,
+        ToolOutputSettings,
+        api_key_of,
+        declared_settings,
+    )
     from clew.config.yaml_file import set_in_file, unset_in_file
 
 __all__ = [
@@ -86,6 +85,9 @@ __getattr__, __dir__ = lazy_names(
         ".home": "clew_home config_path learnt_limits_path path_exists replace_file store_place",
         ".keys": "KeyPlace StoredKeys has_keyring key_for",
         ".load": "LoadedConfig SettingOrigin load_config read_config setting_named value_from",
+        ".settings": "AgentSettings AuxiliaryModelSettings AuxiliarySettings ContextSettings MemorySettings "
+        "ModelSettings PromptCachingSettings RecallSettings Settings TerminalSettings ToolOutputSettings api_key_of "
+        "declared_settings",
         ".yaml_file": "set_in_file unset_in_file",
     },
 )

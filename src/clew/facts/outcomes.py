@@ -85,6 +85,11 @@ class Outcome:
     """Lines that state what the work is on, each with the name of its detector."""
     lines: int
 
+    @property
+    def quotes(self) -> bool:
+        """Whether it has text of the result, and not only how the call ended."""
+        return bool(self.error or self.tests or self.states)
+
     def describe(self) -> str:
         """In a few words: test counts, the error, the exit code, the number of lines."""
         if self.tests:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from posixpath import basename
 from typing import TYPE_CHECKING, Self
@@ -129,7 +129,10 @@ class Record:
 
     _log: FactLog | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, redact: Callable[[Message, int], Message] | None = None) -> None:
+        """`redact` is called with a tool result and its number before a text is taken from the result. Without it,
+        the messages are redacted already, or the reader of the record redacts its texts."""
+        self._redact = redact
         self.exchanges: list[Exchange] = []
         self.files: dict[str, FileFact] = {}
         self.plan: list[PlanEntry] = []
@@ -331,7 +334,11 @@ class Record:
             return
         reading = action.reading
         command = reading.target if reading.verb == "RAN" else ""
-        outcome = read_outcome(text, reading.verb, command, is_error=message.get("is_error", False))
+        is_error = message.get("is_error", False)
+        outcome, said = read_outcome(text, reading.verb, command, is_error=is_error), person_in_result(text)
+        if self._redact is not None and (outcome.quotes or said):
+            text = text_of(self._redact(message, number))
+            outcome, said = read_outcome(text, reading.verb, command, is_error=is_error), person_in_result(text)
         action.result, action.outcome = number, outcome
         for name, line in outcome.states:
             self.states[name] = StateLine(line, number)
@@ -349,7 +356,7 @@ class Record:
                     self._log.add_file(effect, number, by_command=reading.verb == "RAN")
         if self._log is not None:
             self._log_result(self._log, action, outcome, text, number)
-        if said := person_in_result(text):
+        if said:
             self._add_request(said, number)
 
     @staticmethod

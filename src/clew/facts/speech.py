@@ -173,11 +173,16 @@ def rules_in(text: str) -> list[str]:
 
 def _states_rule(piece: str, *, is_long: bool = False) -> bool:
     """Whether a sentence states a rule. In a long message, much of which describes, it must be said as one."""
+    lowered = piece.lower().replace("’", "'")
+    is_labelled = bool(_LABEL.match(piece))
+    # Most sentences have no word of a rule, which is tested first.
+    if not is_labelled and not RULE.found_in(lowered):
+        return False
     if len(piece) > _LONGEST_RULE_CHARS or is_question(piece) or (is_long and _PASTED.search(piece)):
         return False
-    if _LABEL.match(piece):
+    if is_labelled:
         return True
-    lowered = _DESCRIBED.sub(" ", piece.lower().replace("’", "'"))
+    lowered = _DESCRIBED.sub(" ", lowered)
     if is_long:
         lowered = _CODE.sub(" ", lowered)
     if not RULE.found_in(lowered) or any(phrase in lowered for phrase in RULE.exceptions):

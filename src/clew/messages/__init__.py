@@ -13,7 +13,6 @@ from clew.messages.conversation import (
     is_request,
     read_conversation,
 )
-from clew.messages.history import DIGEST_BYTES, History, digest, written
 from clew.messages.message import (
     CACHE_MARKER,
     NO_RESULT,
@@ -57,6 +56,7 @@ from clew.messages.repair import Repaired, is_valid_message, repair, replace_lon
 
 if TYPE_CHECKING:
     from clew.messages.fence import fenced, one_line, without_invisible
+    from clew.messages.history import DIGEST_BYTES, History, digest, written
 
 __all__ = [
     "CACHE_MARKER",
@@ -120,5 +120,6 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".fence": "fenced one_line without_invisible",
+        ".history": "DIGEST_BYTES History digest written",
     },
 )

@@ -16,6 +16,7 @@ from clew.redact.catalog import RULES, expanded
 from clew.redact.values import (
     QUOTE,
     SENTENCE_WORDS,
+    SearchedText,
     SecretFinding,
     is_path,
     is_placeholder,
@@ -62,32 +63,30 @@ class _Context:
 
 
 _CONTEXTS: dict[bytes, list[_Context]] = {}
+"""By literal; of those of one literal the first that matches counts."""
 for _kind, _literal, _check, _pattern in RULES["contexts"]:
     _CONTEXTS.setdefault(_literal.encode(), []).append(_Context(_kind, _CHECKS[_check], expanded(_pattern)))
 CONTEXT_KINDS = frozenset(context.kind for contexts in _CONTEXTS.values() for context in contexts)
 
 
-def secrets_in_context(text: bytes, folded: bytes) -> list[SecretFinding]:
+def secrets_in_context(searched: SearchedText) -> list[SecretFinding]:
     """The secrets in headers, URLs and cookies, in no particular order."""
-    found = [*_cookies(text, folded), *_assigned(text), *_of_kubernetes(text, folded)]
+    text = searched.raw
+    found = [*_cookies(searched), *_assigned(text), *_of_kubernetes(text, searched.folded)]
     for literal, contexts in _CONTEXTS.items():
-        # To find out that a text does not have a literal is several times faster than the expression.
-        for match in _expression(literal).finditer(folded) if literal in folded else ():
-            context = contexts[(match.lastindex or 1) - 1]
-            start, end = match.span(match.lastindex or 1)
-            if context.check(text[start:end]):
-                found.append(SecretFinding(start, end, context.kind))
+        for at in searched.where(literal):
+            if match := _expression(literal).match(searched.folded, at + len(literal)):
+                context = contexts[(match.lastindex or 1) - 1]
+                start, end = match.span(match.lastindex or 1)
+                if context.check(text[start:end]):
+                    found.append(SecretFinding(start, end, context.kind))
     return found
 
 
 @cache
 def _expression(literal: bytes) -> re.Pattern[bytes]:
-    """One expression for all contexts of a literal; it begins with that, which makes it fast.
-
-    It looks ahead and consumes only the literal, because what follows may contain the next one.
-    """
-    followed = b"|".join(context.pattern.replace(b"(?P<secret>", b"(") for context in _CONTEXTS[literal])
-    return re.compile(re.escape(literal) + rb"(?=" + followed + rb")")
+    """One expression for what may follow a literal."""
+    return re.compile(b"|".join(context.pattern.replace(b"(?P<secret>", b"(") for context in _CONTEXTS[literal]))
 
 
 _COOKIE_HEADER = lazy_pattern(rb"(?i)cookie(?:%(q)b)?[ \t]{0,4}+[:=,][ \t]{0,4}+(?:%(q)b)?" % {b"q": QUOTE})
@@ -96,19 +95,17 @@ _COOKIE_ATTRIBUTES = frozenset(b"path domain expires max-age samesite version co
 _SESSION_NAME = lazy_pattern(rb"(?i)sess|sid|token|auth|jwt|csrf|xsrf|remember|login|secret|key")
 
 
-def _cookies(text: bytes, folded: bytes) -> Iterator[SecretFinding]:
-    at = folded.find(b"cookie")
-    while at >= 0:
-        end = at + 6
-        if header := _COOKIE_HEADER.match(text, at):
-            end = max(end, header.end())
+def _cookies(searched: SearchedText) -> Iterator[SecretFinding]:
+    text, end = searched.raw, 0
+    for at in searched.where(b"cookie"):
+        if at >= end and (header := _COOKIE_HEADER.match(text, at)):
+            end = header.end()
             while (pair := _COOKIE.match(text, end)) and pair[2] is not None:
                 if _is_session_cookie(pair[1], pair[2]):
                     yield SecretFinding(*pair.span(2), "cookie")
                 end = pair.end()
                 if text[end - 1 : end] != b";":
                     break
-        at = folded.find(b"cookie", end)
 
 
 def _is_session_cookie(name: bytes, value: bytes) -> bool:
@@ -140,21 +137,23 @@ def _assigned(text: bytes) -> Iterator[SecretFinding]:
             yield SecretFinding(*match.span("value"), "generated-secret")
 
 
-_ENCODED_FIELD = lazy_pattern(
-    rb"\n[ \t]{1,8}[\w.-]{1,80}:[ \t]{0,4}[\"']?(?P<value>[A-Za-z0-9+/]{8,4096}={0,2})(?=[\"']?[ \t]*(?:\n|\Z))"
+_FIELD = lazy_pattern(
+    rb"\n[ \t]{1,8}[\w.-]{1,80}:[ \t]{0,4}[\"']?(?P<value>[^\s\"'\\]{6,4096}+)(?=[\"']?[ \t]*(?:\n|\Z))"
 )
 
 
 def _of_kubernetes(text: bytes, folded: bytes) -> Iterator[SecretFinding]:
-    """The values below `data:` of a Secret, which are base64 of any text."""
-    at = folded.find(b"data:") if b"kind: secret" in folded else -1
-    while at >= 0:
-        end = at + len(b"data:")
-        while field := _ENCODED_FIELD.match(text, end):
-            end = field.end()
-            if is_readable_base64(field["value"]):
-                yield SecretFinding(*field.span("value"), "encoded-secret")
-        at = folded.find(b"data:", end)
+    """The values of a Secret: below `data:` base64 of any text, below `stringData:` what looks like a password."""
+    for heading in (b"data:", b"stringdata:") if b"kind: secret" in folded else ():
+        at = folded.find(heading)
+        while at >= 0:
+            end = at + len(heading)
+            while field := _FIELD.match(text, end):
+                end = field.end()
+                is_encoded = is_readable_base64(field["value"])
+                if is_encoded or (heading == b"stringdata:" and looks_like_password(field["value"])):
+                    yield SecretFinding(*field.span("value"), "encoded-secret" if is_encoded else "password")
+            at = folded.find(heading, end)
 
 
 # -- command lines ----------------------------------------------------------------------------------------------------

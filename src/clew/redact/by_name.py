@@ -96,11 +96,12 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
     is_after_sign = match["colon"] is not None or (
         _IS_CAPITALISED.match(value) and (b":" in joined or b"=" in joined or _WITH_BEFORE.search(before))
     )
-    is_secret = _is_told(value, b"`" if is_after_sign else match["open"])
+    is_login = bool(_LOGIN_BEFORE.search(before))
+    is_secret = _is_told(value, b"`" if is_after_sign or is_login else match["open"])
     if is_secret and match["direct"] is None:
         ends_line = text[start + len(value) : start + len(value) + 1] in (b"", b"\n", b"\r", b"\\")
         begins_line = not before.replace(b"\\n", b"\n").rpartition(b"\n")[2].strip()
-        stands_alone = (begins_line and ends_line) or _LOGIN_BEFORE.search(before) or _JOINED_BEFORE.search(before)
+        stands_alone = (begins_line and ends_line) or is_login or _JOINED_BEFORE.search(before)
         is_secret = bool(stands_alone) or _is_no_plain_word(value)
     return SecretFinding(start, start + len(value), "password") if is_secret else None
 
@@ -416,7 +417,7 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
     text, folded = searched.raw, searched.folded
     found: list[SecretFinding] = []
     others: list[int] = []
-    for word, place in names_of_secrets(folded):
+    for word, place in names_of_secrets(searched):
         finding = None
         if (sign := place["sign"]) is not None or place["space"] is not None:
             finding = assigned_secret(text, place)
@@ -446,13 +447,11 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
 
 def _foreign_labels(searched: SearchedText) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
-    folded, others = searched.folded, searched.not_ascii
+    others = searched.not_ascii
     has_accent = others and _HAS_ACCENT.search(others)
     for word in _FOREIGN if not has_accent else (*_FOREIGN, *_ACCENTED):
-        at = folded.find(word)
-        while at >= 0:
+        for at in searched.where(word):
             yield at, word
-            at = folded.find(word, at + len(word))
     if others and _MAY_HAVE_LABEL_IN_SCRIPTS.search(others):
         for match in _LABELS_IN_SCRIPTS.finditer(searched.text):
             yield match.start(), b""
@@ -518,11 +517,11 @@ _KEY_IN_ENVIRONMENT = lazy_pattern(rb"[A-Z][A-Z0-9_]{1,60}_KEY")
 _NO_KEY_IN_ENVIRONMENT = lazy_pattern(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX")
 
 
-def names_of_secrets(folded: bytes) -> Iterator[tuple[bytes, re.Match[bytes]]]:
+def names_of_secrets(searched: SearchedText) -> Iterator[tuple[bytes, re.Match[bytes]]]:
     """Each word that may end the name of a secret, and what follows it."""
     for word, expression in _ASSIGNMENTS.items():
-        if word in folded:
-            for match in expression.finditer(folded):
+        for at in searched.where(word):
+            if match := expression.match(searched.folded, at):
                 yield word, match
 
 

@@ -89,7 +89,7 @@ def _findings(searched: SearchedText, *, is_decoded: bool = False) -> list[Secre
         *wrapped_secrets(raw, candidates),
         *private_keys(raw),
         *key_bodies(raw, candidates),
-        *secrets_in_context(raw, searched.folded),
+        *secrets_in_context(searched),
         *named_secrets(searched),
         *secrets_in_commands(raw),
     ]

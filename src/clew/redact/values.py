@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from clew.lazy import lazy_pattern
@@ -58,11 +61,41 @@ class SearchedText:
     """The same in lower case."""
     not_ascii: str
     """Its characters that are not ASCII, or all of it; empty where there are none."""
+    places: Mapping[bytes, Sequence[int]]
+    """Where in `folded` each anchor of the rules is."""
 
     @classmethod
     def of(cls, text: str) -> SearchedText:
         raw = text.encode("ascii", "replace")
-        return cls(text, raw, raw.lower(), not_ascii(text))
+        folded = raw.lower()
+        places: defaultdict[bytes, list[int]] = defaultdict(list)
+        for match in _ANCHORED.finditer(folded):
+            places[folded[match.start() : match.end() + 1]].append(match.start())
+        return cls(text, raw, folded, not_ascii(text), places)
+
+    def where(self, literal: bytes) -> Sequence[int]:
+        """Where a literal of the rules is in the text in lower case."""
+        anchor, offset = _anchor_of(literal)
+        places = self.places.get(anchor, ())
+        if anchor == literal or not places:
+            return places
+        is_here = self.folded.startswith
+        return [at - offset for at in places if at >= offset and is_here(literal, at - offset)]
+
+
+@cache
+def _anchor_of(literal: bytes) -> tuple[bytes, int]:
+    """The longest anchor in a literal, and where in the literal it is."""
+    anchor = next(anchor for anchor in _ANCHORS if anchor in literal)
+    return anchor, literal.index(anchor)
+
+
+_ANCHORS = tuple(anchor.encode() for anchor in sorted(RULES["anchors"], key=len, reverse=True))
+_BY_FIRST: defaultdict[bytes, list[bytes]] = defaultdict(list)
+for _anchor in _ANCHORS:
+    # The last character is not consumed, since another one may begin with it.
+    _BY_FIRST[_anchor[:1]].append(b"%b(?=%b)" % (re.escape(_anchor[1:-1]), re.escape(_anchor[-1:])))
+_ANCHORED = lazy_pattern(b"|".join(b"%b(?:%b)" % (first, b"|".join(rest)) for first, rest in _BY_FIRST.items()))
 
 
 def with_placeholders(text: str, found: Iterable[SecretFinding]) -> str:
@@ -171,6 +204,11 @@ _PLAIN_WORDS = lazy_pattern(rb"[A-Za-z]+(?:-[A-Za-z]+)*")
 # Most generated values: nothing else of what a placeholder, a path or a word is known by can be in them.
 _ALPHANUMERIC = lazy_pattern(rb"[A-Za-z]*+[0-9]++[A-Za-z][A-Za-z0-9]*+")
 _PLACEHOLDER_IN_ALPHANUMERIC = lazy_pattern(rb"[xX]{6}|getenv|environ")
+# `KqLa`, `dlwQ`, `hT6`: no identifier is written so. Beside `ww92` it makes a value that no person would read.
+_ODD_CAPITALS = lazy_pattern(
+    rb"(?<![A-Za-z])(?:[A-Z]?[b-df-hj-np-tv-z]{2,}[A-Z](?![A-Za-z])|[a-z][A-Z](?![A-Za-z])|[A-Z][a-z][A-Z][a-z](?![A-Za-z]))"
+)
+_DIGITS_IN_WORD = lazy_pattern(rb"[A-Za-z][0-9]")
 _CASE_CHANGE = lazy_pattern(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
 
 
@@ -194,7 +232,9 @@ def is_wordy(value: bytes) -> bool:
     """True for identifiers, dotted names, paths and prose; false where letters and digits mix as no word does."""
     if not _WORDS.fullmatch(value):
         return False
-    return len(_CASE_CHANGE.findall(value)) < max(4, len(value) // 5)
+    if len(_CASE_CHANGE.findall(value)) >= max(4, len(value) // 5):
+        return False
+    return not (_ODD_CAPITALS.search(value) and _DIGITS_IN_WORD.search(value))
 
 
 def is_path(value: bytes) -> bool:

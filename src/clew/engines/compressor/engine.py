@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clew.config import CompressionSettings
@@ -34,7 +33,6 @@ from clew.engines.compressor.history import (
     HistoryRecord,
     MessageSizes,
     NumberedHistory,
-    read_from,
     read_history,
 )
 from clew.engines.compressor.plan import (
@@ -63,7 +61,7 @@ from clew.handoff import (
     summarize_builtin,
 )
 from clew.messages import Message
-from clew.redact import redact_messages, redact_text
+from clew.redact import redact_text
 from clew.tokens import DEFAULT_WINDOW
 
 if TYPE_CHECKING:
@@ -314,11 +312,9 @@ class ContextCompressor(ContextEngine):
         if history.earlier is None:
             self._record = HistoryRecord.of(history.messages, history.numbers)
             return self._record.record, self._record.read
-        first = history.first_unread
-        unread = [(n, m) for m, n in zip(history.messages, history.numbers, strict=True) if n >= first]
-        numbers = [number for number, _ in unread]
-        clean = redact_messages([message for _, message in unread])
-        return Record.of(clean, numbers), partial(read_from, dict(reversed(list(zip(numbers, clean, strict=True)))))
+        unread = [at for at, number in enumerate(history.numbers) if number >= history.first_unread]
+        kept = HistoryRecord.of([history.messages[at] for at in unread], [history.numbers[at] for at in unread])
+        return kept.record, kept.read
 
     async def _write_summary(self, asked: SummaryInput, budget: int) -> Summary:
         if self.summarize is not None:

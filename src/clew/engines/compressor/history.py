@@ -29,8 +29,10 @@ from clew.redact import redact_messages
 from clew.tokens import count_each, counter_for
 
 _PROMPT_ROLES = frozenset({"system", "developer"})
+_WRITTEN_ROLES = frozenset({"user", "assistant"})
 _SUMMARY_WITHIN = 200
 _COMPARED_CHARS = 40
+_READ_TOGETHER = 32
 UNNUMBERED = -1
 """In place of a number: a leading system message, which is no part of the history."""
 _LEFT_OUT: Message = {"role": "user", "content": ""}
@@ -231,14 +233,16 @@ def read_from(log: Mapping[int, Message], number: int) -> Message:
 class HistoryRecord:
     """The original messages by number and their record, kept up as messages arrive.
 
-    A cache: without it the record is made anew, of the messages that are still there.
+    Whatever is quoted is redacted first, and whole: requests, replies and calls before the record reads them, tool
+    results before the record takes a text from them or `read` returns them. Most results are neither quoted nor read,
+    and are not searched. A cache: without it the record is made anew, of the messages that are still there.
     """
 
     def __init__(self) -> None:
-        self.record = Record()
+        self.record = Record(self._redacted_result)
         self.log: dict[int, Message] = {}
         self._redacted: dict[int, Message] = {}
-        """The messages that had secrets, without them. Every text about a history is made from these."""
+        """The messages that were searched, without their secrets."""
 
     @classmethod
     def of(cls, messages: Sequence[Message], numbers: Sequence[int] | None = None) -> HistoryRecord:
@@ -246,21 +250,23 @@ class HistoryRecord:
         record = cls()
         if numbers is not None:
             messages, numbers = _numbered(messages, numbers)
-        clean = redact_messages(messages)
-        record.record = Record.of(clean, numbers)
-        # A stub has the number of the message that called, which precedes it and is the one to read.
-        last_first = list(reversed(range(len(messages)) if numbers is None else numbers))
-        record.log = dict(zip(last_first, reversed(messages), strict=True))
-        changed = zip(last_first, reversed(messages), reversed(clean), strict=True)
-        record._redacted = {number: new for number, old, new in changed if new is not old}
+        record._add(messages, range(len(messages)) if numbers is None else numbers)
         return record
 
     def append(self, messages: Sequence[Message]) -> None:
-        clean = redact_messages(messages)
-        numbered = list(enumerate(zip(messages, clean, strict=True), self.record.next_number))
-        self.log.update((number, message) for number, (message, _) in numbered)
-        self._redacted.update((number, new) for number, (old, new) in numbered if new is not old)
-        self.record.extend(clean)
+        first = self.record.next_number
+        self._add(messages, range(first, first + len(messages)))
+
+    def _add(self, messages: Sequence[Message], numbers: Sequence[int]) -> None:
+        # A stub has the number of the message that called, which precedes it and is the one to read.
+        self.log.update(zip(reversed(numbers), reversed(messages), strict=True))
+        written = [at for at, message in enumerate(messages) if message["role"] in _WRITTEN_ROLES]
+        clean = list(messages)
+        for at, message in zip(written, redact_messages([messages[at] for at in written]), strict=True):
+            clean[at] = message
+        self._redacted.update((numbers[at], clean[at]) for at in reversed(written))
+        for message, number in zip(clean, numbers, strict=True):
+            self.record.add(message, number)
 
     def catch_up(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Append what is new; False when these messages do not continue the ones on record."""
@@ -281,8 +287,21 @@ class HistoryRecord:
         return True
 
     def read(self, number: int) -> Message:
-        """The message of a number, without secrets."""
-        return self._redacted.get(number) or read_from(self.log, number)
+        """The message of a number, without secrets. It is searched when it is first read, with others beside it."""
+        if number not in self._redacted:
+            block = number - number % _READ_TOGETHER
+            new = [
+                near for near in range(block, block + _READ_TOGETHER) if near in self.log and near not in self._redacted
+            ]
+            self._redacted.update(zip(new, redact_messages([self.log[near] for near in new]), strict=True))
+        return self._redacted.get(number, _LEFT_OUT)
+
+    def _redacted_result(self, message: Message, number: int) -> Message:
+        """The message without secrets; a stub is not the message of its number in the log."""
+        (clean,) = redact_messages([message])
+        if self.log.get(number) is message:
+            self._redacted[number] = clean
+        return clean
 
     def _knows(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Whether each message is the one on record under its number, or may be a shorter copy of it."""
