@@ -5,10 +5,7 @@ with the same turn as everything else, and passes every byte that it has no reas
 a fold is, it does not know.
 """
 
-from clew.gateway.admission import RequestBounds, is_loopback
-from clew.gateway.api import Refused
-from clew.gateway.aws import AwsCredential, aws_credential
-from clew.gateway.callers import (
+from clew.gateway.admission import (
     KEY_PREFIX,
     Caller,
     CallerCredential,
@@ -16,14 +13,18 @@ from clew.gateway.callers import (
     CallLimits,
     CallMeter,
     Refusal,
+    RequestBounds,
     hash_key,
     is_access_key,
+    is_loopback,
     is_same_secret,
     make_key,
     owner_of_credential,
     read_credential,
     state_of_key,
 )
+from clew.gateway.api import Refused
+from clew.gateway.aws import AwsCredential, aws_credential
 from clew.gateway.clients import (
     ANTHROPIC,
     CLIENT_SETUPS,
@@ -56,7 +57,6 @@ from clew.gateway.observe import (
     Observers,
     exporting_provider,
 )
-from clew.gateway.relay import PING_SECONDS
 from clew.gateway.server import (
     OPEN_PATHS,
     TOKEN_HEADER,
@@ -64,7 +64,7 @@ from clew.gateway.server import (
     GatewayServer,
     PageServer,
 )
-from clew.gateway.upstream import Upstreams, UpstreamServer
+from clew.gateway.upstream import PING_SECONDS, Upstreams, UpstreamServer
 from clew.gateway.wires import KINDS
 
 __all__ = [

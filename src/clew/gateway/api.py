@@ -34,8 +34,8 @@ from clew.errors import (
     StoreError,
     UnknownSession,
 )
-from clew.gateway.bodies import UnreadableBody, read_json
-from clew.gateway.callers import Refusal
+from clew.gateway.admission import Refusal
+from clew.gateway.wires import UnreadableBody, read_json
 from clew.providers import ErrorKind, explain_refusal
 from clew.turn import PAGE_CHARS
 

@@ -19,12 +19,10 @@ from multidict import CIMultiDict
 
 from clew.errors import StaleHistory, StoreError
 from clew.facts import title_of
-from clew.gateway.admission import where_it_failed
-from clew.gateway.bodies import hashes_of, read_json, write_json
-from clew.gateway.callers import Caller
+from clew.gateway.admission import Caller, where_it_failed
 from clew.gateway.clients import ClientProgram, OwnCompaction
 from clew.gateway.merged_replies import RecallTurn
-from clew.gateway.wires import WirePath, WireRequest
+from clew.gateway.wires import WirePath, WireRequest, hashes_of, read_json, write_json
 from clew.messages import DialectName, History
 from clew.store import ModelCall, NewSession, View
 from clew.turn import (

@@ -19,9 +19,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from clew.errors import ClewError, StoreError, UnknownSession
-from clew.gateway.admission import where_it_failed
-from clew.gateway.bodies import NestedTooDeep, RequestBody, UnreadableBody
-from clew.gateway.callers import RESERVED_OUTPUT, Caller, Callers, Refusal
+from clew.gateway.admission import RESERVED_OUTPUT, Caller, Callers, Refusal, where_it_failed
 from clew.gateway.clients import (
     MAX_CLIENT_BYTES,
     MAX_NAME_CHARS,
@@ -64,16 +62,21 @@ from clew.gateway.items import (
 )
 from clew.gateway.merged_replies import RecallTurn
 from clew.gateway.recall import RECALL_HINT, GatewayRecall
-from clew.gateway.relay import CHARS_PER_TOKEN, PING_SECONDS, ClientResponse, HeldEnd, ReplyReader, UsageTeller
 from clew.gateway.upstream import (
+    CHARS_PER_TOKEN,
+    PING_SECONDS,
+    ClientResponse,
+    HeldEnd,
+    ReplyReader,
     Upstreams,
     UpstreamServer,
     UpstreamUnreachable,
+    UsageTeller,
     headers_back,
     passed_headers,
     read_error,
 )
-from clew.gateway.wires import MAX_MODEL_CHARS, WirePath, WireRequest
+from clew.gateway.wires import MAX_MODEL_CHARS, NestedTooDeep, RequestBody, UnreadableBody, WirePath, WireRequest
 from clew.portable import release_memory
 from clew.providers import ErrorClass, classify_error
 from clew.store import CACHE_TTL_STATE, CLIENT_STATE, WINDOW_STATE, ModelCall, StoredWindow

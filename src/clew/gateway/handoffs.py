@@ -20,9 +20,7 @@ from multidict import CIMultiDict
 
 from clew.engines import ContextCompressor
 from clew.errors import ClewError
-from clew.gateway.admission import where_it_failed
-from clew.gateway.bodies import RequestBody, write_json
-from clew.gateway.callers import Caller, Callers
+from clew.gateway.admission import Caller, Callers, where_it_failed
 from clew.gateway.clients import HANDOFFS_HEADER
 from clew.gateway.conversations import (
     HANDOFF_WRITERS,
@@ -33,8 +31,8 @@ from clew.gateway.conversations import (
     handoff_pays,
     is_time_to_prepare,
 )
-from clew.gateway.relay import ReplyReader
-from clew.gateway.upstream import Upstreams, UpstreamUnreachable, read_error
+from clew.gateway.upstream import ReplyReader, Upstreams, UpstreamUnreachable, read_error
+from clew.gateway.wires import RequestBody, write_json
 from clew.messages import written
 from clew.providers import ErrorClass, ProviderRefused, Reply, classify_error
 from clew.store import AUXILIARY

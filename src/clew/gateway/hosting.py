@@ -16,13 +16,12 @@ from msgspec import UNSET, Struct
 from clew.engines import Fate
 from clew.errors import ClewError, InvalidArgument
 from clew.gateway import api
-from clew.gateway.admission import where_it_failed
+from clew.gateway.admission import Caller, Callers, Refusal, where_it_failed
 from clew.gateway.api import Given, Problem, Refused, problem_of, serves
-from clew.gateway.bodies import write_json
-from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.hosted import FoundConversation, HostedAnswer, HostedCaller, HostedCompaction, HostedConversations
 from clew.gateway.observe import EventFeed
-from clew.gateway.relay import PING_SECONDS
+from clew.gateway.upstream import PING_SECONDS
+from clew.gateway.wires import write_json
 from clew.providers import Delta, OnDelta
 from clew.store import (
     CallFilter,

@@ -24,9 +24,8 @@ from itertools import groupby
 from typing import Any
 
 from clew.errors import StoreError, UnknownSession
-from clew.gateway.bodies import read_json, write_json
-from clew.gateway.callers import Refusal
-from clew.gateway.wires import WireRequest
+from clew.gateway.admission import Refusal
+from clew.gateway.wires import WireRequest, read_json, write_json
 from clew.messages import written
 from clew.store import Store, StoredMessage
 

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from clew.gateway.aws import STREAM_TYPE, FrameReader, event_frame
-from clew.gateway.bodies import UnreadableBody, read_json, write_json
-from clew.gateway.relay import ReplyReader
-from clew.gateway.wires import GatewayWire
+from clew.gateway.upstream import ReplyReader
+from clew.gateway.wires import GatewayWire, UnreadableBody, read_json, write_json
 from clew.usage import CanonicalUsage
 
 _EVENT_END = re.compile(rb"\r?\n\r?\n")

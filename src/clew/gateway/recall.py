@@ -19,15 +19,21 @@ from typing import Any
 
 from clew.errors import ClewError, InvalidArgument, StoreError
 from clew.events import HistoryRecalled
-from clew.gateway.admission import where_it_failed
-from clew.gateway.bodies import RequestBody, UnreadableBody, bounded_cache, join_items, read_json, write_json
-from clew.gateway.callers import Caller, Callers
+from clew.gateway.admission import Caller, Callers, where_it_failed
 from clew.gateway.clients import RECALL_HEADER
 from clew.gateway.conversations import GatewayExchange, OpenConversation
 from clew.gateway.items import without_thinking
 from clew.gateway.merged_replies import RecallTurn
-from clew.gateway.relay import ReplyReader
-from clew.gateway.wires import WireRequest
+from clew.gateway.upstream import ReplyReader
+from clew.gateway.wires import (
+    RequestBody,
+    UnreadableBody,
+    WireRequest,
+    bounded_cache,
+    join_items,
+    read_json,
+    write_json,
+)
 from clew.messages import DialectName, History, calls_of, name_of_call, text_of
 from clew.store import AUXILIARY, RECALLS, EngineRecord, SearchHit, SearchScope
 from clew.tokens import counter_for

@@ -21,16 +21,21 @@ from yarl import URL
 from clew import __version__
 from clew.errors import ClewError
 from clew.gateway.admission import (
+    Caller,
+    Callers,
+    CallLimits,
+    CallMeter,
     OwnNames,
+    Refusal,
     RequestBounds,
     check_length,
     client_connections,
     is_plain_path,
+    is_same_secret,
     read_body,
     where_it_failed,
 )
 from clew.gateway.api import DESCRIPTION_PATH, is_hosting_path
-from clew.gateway.callers import Caller, Callers, CallLimits, CallMeter, Refusal, is_same_secret
 from clew.gateway.exchange import Exchanges
 from clew.gateway.hosting import HostingRoutes, add_hosting, error_body
 from clew.gateway.observe import METRICS_TYPE, GatewayMetrics, GatewayObserver, Observers
