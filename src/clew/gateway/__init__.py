@@ -42,14 +42,15 @@ from clew.gateway.clients import (
     setup_named,
     setups_for,
 )
-from clew.gateway.conversations import HANDOFF_WRITERS, MODES, ExchangeRecord, HandoffWriter, Mode
-from clew.gateway.exchange import HOLD_SECONDS, Exchanges
+from clew.gateway.exchange import HANDOFF_WRITERS, HOLD_SECONDS, MODES, ExchangeOptions, Exchanges, HandoffWriter, Mode
 from clew.gateway.hosted import NOT_HOSTED, CallerProvider, HostedCaller, HostedConversations, asks_with_own_credential
 from clew.gateway.hosting import HostingRoutes, add_hosting
 from clew.gateway.observe import (
     LOG_FORMATS,
     EventFeed,
+    ExchangeListener,
     ExchangeLog,
+    ExchangeRecord,
     GatewayLogFormatter,
     GatewayMetrics,
     GatewayObserver,
@@ -92,7 +93,9 @@ __all__ = [
     "Callers",
     "ClientSetup",
     "EventFeed",
+    "ExchangeListener",
     "ExchangeLog",
+    "ExchangeOptions",
     "ExchangeRecord",
     "Exchanges",
     "GatewayLogFormatter",

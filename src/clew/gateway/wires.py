@@ -248,6 +248,10 @@ class GatewayWire(ABC):
     cap_fields: ClassVar[tuple[str, ...]] = ("max_tokens",)
     stream_type: ClassVar[str] = "text/event-stream"
     ping: ClassVar[bytes] = b": keep-alive\n\n"
+    has_handles: ClassVar[bool] = False
+    """Whether clients ask their provider to compact, and get a handle for the history."""
+    compacts_natively: ClassVar[bool] = False
+    """Whether a provider can be asked to compact by itself."""
     keeps_errors_for_later: ClassVar[bool] = False
     """Whether a refusal may come inside a stream that has begun, so that its first events are looked at."""
 
@@ -273,7 +277,7 @@ class GatewayWire(ABC):
             raise TooManyItems(f"{len(listed):,} messages; at most {MAX_ITEMS:,} are read")
         count = next((at for at, item in enumerate(listed) if not _is_prompt(item)), len(listed))
         lead, items = listed[:count], listed[count:]
-        return WireRequest(self, body, model, lead, items, self._is_streamed(body, path), self._cap(body))
+        return WireRequest(self, body, model, lead, items, self.is_streamed(body, path), self._cap(body))
 
     def error_event(self, status: int, message: str) -> bytes:
         """The same error inside a stream that has begun."""
@@ -312,7 +316,8 @@ class GatewayWire(ABC):
         found = _TTL.search(raw)
         return "5m" if found is None else found[1].decode()
 
-    def _is_streamed(self, body: RequestBody, path: WirePath) -> bool:
+    def is_streamed(self, body: RequestBody, path: WirePath) -> bool:
+        """Whether the reply to a request is a stream."""
         return body.field("stream") == b"true" if path.is_streamed is None else path.is_streamed
 
     def _cap(self, body: RequestBody) -> int | None:
@@ -345,7 +350,7 @@ class ResponsesWire(GatewayWire):
     list_field = "input"
     system_field = "instructions"
     cap_fields = ("max_output_tokens",)
-    keeps_errors_for_later = True
+    has_handles = compacts_natively = keeps_errors_for_later = True
 
     def accumulator(self) -> ReplyAccumulator:
         return ResponsesReplyAccumulator("")
@@ -356,7 +361,7 @@ class ResponsesWire(GatewayWire):
         if body.first_byte("input") == b'"':
             item = write_json({"role": "user", "content": body.text("input")})
             model = (path.model or body.text("model"))[:MAX_MODEL_CHARS]
-            return WireRequest(self, body, model, (), (item,), self._is_streamed(body, path), None)
+            return WireRequest(self, body, model, (), (item,), self.is_streamed(body, path), None)
         return super().read(body, path)
 
     def error(self, status: int, message: str) -> dict[str, Any]:
@@ -382,6 +387,7 @@ class MessagesWire(GatewayWire):
 
     name = "messages"
     dialect = "anthropic"
+    compacts_natively = True
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
 
     def accumulator(self) -> ReplyAccumulator:
