@@ -509,7 +509,7 @@ class Exchange:
             if not pays_back(tokens, conversation.turns, request.model, served_by):
                 self.fold_waits_for = "payback"
                 return
-        is_by_model = self.gateway.handoffs.is_by_model(self)
+        is_by_model = self._is_by_model
         if not is_by_model:
             if conversation.preparer.task is not None and conversation.preparer.asks_model:
                 await conversation.drop_prepared()
@@ -558,6 +558,11 @@ class Exchange:
         """Fold with the handoff that a model has written; whether there is one that can be used."""
         ready = await self.gateway.handoffs.ready(conversation)
         return ready is not None and await conversation.use_prepared(ready, tokens, *reason)
+
+    @property
+    def _is_by_model(self) -> bool:
+        """Whether a model writes the handoff of the conversation, so that a fold may wait for it."""
+        return self.handoffs == "model" and self.gateway.handoffs.is_possible(self)
 
     def _allow_recall(self, conversation: Conversation) -> None:
         """Find out whether recall may be offered, and let the engine name its tools in a handoff."""
@@ -1008,9 +1013,11 @@ class Exchange:
     def _prepare_handoff(self, opened: OpenConversation, conversation: Conversation, *, may_ask: bool) -> None:
         """Have a handoff prepared where the window is filling; `may_ask`: whether the caller may spend more."""
         opened.sent = opened.cached_until = None
-        if may_ask and conversation.size.tokens >= IDLE_AT * conversation.window.tokens:
+        is_large = conversation.size.tokens >= IDLE_AT * conversation.window.tokens
+        if may_ask and is_large and self.sent is not None and self._is_by_model:
             self._allow_recall(conversation)
-            self.gateway.handoffs.prepare_if_due(self, opened, conversation)
+            opened.sent = self.sent
+            self.gateway.handoffs.prepare_if_due(opened, self.sent, conversation, time.monotonic() - self.started)
 
 
 def _chosen(headers: Mapping[str, str], name: str, choices: Sequence[_Choice]) -> _Choice | None:

@@ -89,10 +89,10 @@ class Handoffs:
         self._preparing: set[asyncio.Task[bool]] = set()
         self._charging: set[asyncio.Task[bool]] = set()
 
-    def is_by_model(self, exchange: Exchange) -> bool:
-        """Whether a model writes the handoff of a conversation, so that a fold may wait for it."""
+    def is_possible(self, exchange: Exchange) -> bool:
+        """Whether a model can be asked to write the handoff of a conversation."""
         request, conversation = exchange.request, exchange.conversation
-        if exchange.handoffs != "model" or request is None or conversation is None:
+        if request is None or conversation is None:
             return False
         if conversation.view.unsettled:
             # A client that changes the end of its history begins a branch each time, and what was prepared is lost.
@@ -108,13 +108,12 @@ class Handoffs:
 
     # -- preparing -----------------------------------------------------------------------------------------------------
 
-    def prepare_if_due(self, exchange: Exchange, opened: OpenConversation, conversation: Conversation) -> None:
-        """Keep the sent request, and begin to prepare where the threshold is near, or a task is finished."""
-        if exchange.sent is None or not self.is_by_model(exchange):
-            return
-        opened.sent = exchange.sent
-        ttl, taken = opened.sent.cache_ttl, time.monotonic() - exchange.started
-        opened.cached_until = None if ttl is None else self._clock() - taken + CACHE_SECONDS[ttl]
+    def prepare_if_due(
+        self, opened: OpenConversation, sent: UpstreamRequest, conversation: Conversation, seconds: float
+    ) -> None:
+        """Begin to prepare where the threshold is near, or a task is finished; the request was sent `seconds` ago."""
+        ttl = sent.cache_ttl
+        opened.cached_until = None if ttl is None else self._clock() - seconds + CACHE_SECONDS[ttl]
         opened.answered = (conversation.session, conversation.view.next_seq)
         tokens, threshold = conversation.size.tokens, conversation.engine.threshold_tokens
         turns, summary = conversation.turns, conversation.summary_tokens
