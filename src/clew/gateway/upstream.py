@@ -11,7 +11,7 @@ import asyncio
 import re
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -30,15 +30,7 @@ from yarl import URL
 
 from clew.errors import InvalidArgument
 from clew.gateway.admission import KEY_PREFIX
-from clew.gateway.aws import (
-    STREAM_TYPE,
-    AwsCredential,
-    EventFrame,
-    FrameReader,
-    framed,
-    signed_headers,
-    without_signature,
-)
+from clew.gateway.aws import STREAM_TYPE, AwsCredential, FrameReader, event_frame, signed_headers, without_signature
 from clew.gateway.wires import KINDS, Change, GatewayWire, UnreadableBody, read_json, write_json
 from clew.providers import ConnectionFailed, ErrorInReply, EventTooLong, Reply, Request, SseReader
 from clew.usage import CanonicalUsage
@@ -491,49 +483,73 @@ def _split_events(chunk: bytes) -> list[bytes]:
     return [chunk[start:end] for start, end in pairwise(ends) if start < end]
 
 
+class StreamEvents:
+    """Splits a stream into its events, and encodes others like them."""
+
+    def __init__(self, content_type: str) -> None:
+        self._frames = FrameReader() if STREAM_TYPE in content_type else None
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The events that these bytes complete: the data of each, and its bytes."""
+        if self._frames is not None:
+            try:
+                for frame, raw in self._frames.frames(chunk):
+                    yield frame.event or b"", raw
+            except (ValueError, IndexError, struct.error, EventTooLong):
+                # These are no frames: the bytes pass as received.
+                yield b"", self._frames.take_rest()
+            return
+        self._rest += chunk
+        at = 0
+        for end in _EVENT_END.finditer(self._rest):
+            raw = self._rest[at : end.end()]
+            at = end.end()
+            lines = (line.rstrip(b"\r") for line in raw.split(b"\n"))
+            yield b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:")), raw
+        self._rest = self._rest[at:]
+
+    def encode(self, data: bytes, name: str = "") -> bytes:
+        """An event with this data, and with a name where its wire has one."""
+        if self._frames is not None:
+            return event_frame(data).encode()
+        return (b"event: %s\n" % name.encode() if name else b"") + b"data: " + data + b"\n\n"
+
+    def take_rest(self) -> bytes:
+        """The bytes of an event that is not complete."""
+        rest, self._rest = self._rest, b""
+        return rest if self._frames is None else self._frames.take_rest()
+
+
+def stream_events(content_type: str) -> StreamEvents | None:
+    """Splits a stream of this type; None where it is none."""
+    return StreamEvents(content_type) if STREAM_TYPE in content_type or "event-stream" in content_type else None
+
+
 class UsageTeller:
-    """Tells the client other prompt tokens, event by event; everything else passes as received."""
+    """Shows the client other prompt tokens; everything else passes as received."""
 
     def __init__(self, wire: GatewayWire, change: Change, content_type: str) -> None:
         self._wire = wire
         self._change = change
-        self._is_stream = "event-stream" in content_type
-        self._frames = FrameReader() if STREAM_TYPE in content_type else None
-        self._rest = b""
+        self._events = stream_events(content_type)
+        self._body = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """What can be passed on of what came: whole events of a stream, or nothing of a body before its end."""
-        if self._frames is not None:
-            return self._feed_frames(self._frames, chunk)
-        self._rest += chunk
-        if not self._is_stream:
+        """The bytes to pass on now: whole events of a stream, or nothing of a body before its end."""
+        if self._events is None:
+            self._body += chunk
             return b""
-        whole, newline, self._rest = self._rest.rpartition(b"\n")
-        return b"\n".join(self._line(line) for line in whole.split(b"\n")) + newline if newline else b""
+        return b"".join(self._event(data, raw) for data, raw in self._events.feed(chunk))
 
     def end(self) -> bytes:
-        rest, self._rest = self._rest, b""
-        if self._frames is not None:
-            return self._frames.take_rest()
-        return self._line(rest) if self._is_stream else self._told(rest)
+        return self._told(self._body) if self._events is None else self._events.take_rest()
 
-    def _feed_frames(self, frames: FrameReader, chunk: bytes) -> bytes:
-        passed = bytearray()
-        try:
-            for frame, raw in frames.frames(chunk):
-                event = frame.event
-                told = self._told(event) if event is not None and b"sage" in event else event
-                passed += raw if told is None or told is event else EventFrame(frame.headers, framed(told)).encode()
-        except (ValueError, IndexError, struct.error):
-            # No frames: what came of it passes as it is.
-            passed += frames.take_rest()
-        return bytes(passed)
-
-    def _line(self, line: bytes) -> bytes:
-        if not line.startswith(b"data:") or b"sage" not in line:
-            return line
-        end = b"\r" if line.endswith(b"\r") else b""
-        return b"data: " + self._told(line[5:].strip()) + end
+    def _event(self, data: bytes, raw: bytes) -> bytes:
+        told = self._told(data) if b"sage" in data else data
+        if told is data or self._events is None:
+            return raw
+        return raw.replace(data, told, 1) if data in raw else self._events.encode(told)
 
     def _told(self, raw: bytes) -> bytes:
         try:
