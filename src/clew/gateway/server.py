@@ -35,9 +35,9 @@ from clew.gateway.admission import (
     read_body,
     where_it_failed,
 )
-from clew.gateway.api import DESCRIPTION_PATH, is_hosting_path
+from clew.gateway.api import DESCRIPTION_PATH, is_hosting_path, refused
 from clew.gateway.exchange import Exchanges
-from clew.gateway.hosting import HostingRoutes, add_hosting, error_body
+from clew.gateway.hosting import HostingRoutes, add_hosting
 from clew.gateway.observe import METRICS_TYPE, GatewayMetrics, GatewayObserver, Observers
 from clew.gateway.upstream import Upstreams, UpstreamUnreachable, headers_back, passed_headers
 from clew.gateway.wires import CHAT, is_models_path, wire_path
@@ -207,7 +207,7 @@ class PageServer(_Listener):
             return await handler(request)
 
     def _refused(self, _: web.Request, refusal: Refusal) -> web.Response:
-        return web.json_response(error_body(refusal), status=refusal.status, headers=refusal.headers)
+        return web.json_response(refused(refusal).as_plain(), status=refusal.status, headers=refusal.headers)
 
 
 class GatewayServer(_Listener):
@@ -314,7 +314,7 @@ class GatewayServer(_Listener):
             self.observers.refused(refusal.status, path.wire.name if path else "none")
         wire = path.wire if path else CHAT
         is_hosting = is_hosting_path(request.path)
-        body = error_body(refusal) if is_hosting else wire.error(refusal.status, str(refusal))
+        body = refused(refusal).as_plain() if is_hosting else wire.error(refusal.status, str(refusal))
         return web.json_response(body, status=refusal.status, headers=refusal.headers)
 
     async def _without_token(self, request: web.Request, handler: Handler) -> tuple[web.Request, Handler]:
