@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew.gateway import CallLimits, CallMeter, GatewayOptions, Refusal
-from clew.gateway.callers import MAX_CALLERS
+from clew.gateway.admission import MAX_CALLERS
 from clew.store import open_store
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer

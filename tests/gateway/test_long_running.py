@@ -6,9 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from clew.gateway.bodies import RequestBody, bounded_cache
 from clew.gateway.conversations import ConversationKey, OpenConversations
-from clew.gateway.wires import CHAT, wire_path
+from clew.gateway.wires import CHAT, RequestBody, bounded_cache, wire_path
 from clew.store import ModelCall
 from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.runtime import flow_with

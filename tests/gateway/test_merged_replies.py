@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clew.gateway.aws import STREAM_TYPE, event_frame
 from clew.gateway.merged_replies import MergedReply
 from clew.gateway.recall import RECALL_TOOLS
-from clew.gateway.relay import ReplyReader
+from clew.gateway.upstream import ReplyReader
 from clew.gateway.wires import BEDROCK, CHAT, GEMINI, MESSAGES, RESPONSES, GatewayWire
 from clew.messages import ToolCall
 from clew.testing.upstream_wires import (

@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 
 from clew.events import CompactionFinished, SummaryReplied
-from clew.gateway.bodies import RequestBody
+from clew.gateway.wires import RequestBody
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.scripted import handoff_text
 from clew.testing.upstream import (

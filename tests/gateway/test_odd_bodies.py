@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from clew.gateway.relay import CHARS_PER_TOKEN, MAX_READ_BYTES
+from clew.gateway.upstream import CHARS_PER_TOKEN, MAX_READ_BYTES
 from clew.messages import text_of
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
 from clew.testing.upstream import RawAnswer, Upstream, UpstreamAnswer

@@ -19,6 +19,7 @@ from clew.app.models import auxiliary_target, target_of
 from clew.config import LoadedConfig, Settings, clew_home, learnt_limits_path
 from clew.dashboard import (
     COOKIE_PATH,
+    PAGE_HEADERS,
     CookieSessions,
     DashboardOptions,
     DashboardRefusal,
@@ -29,7 +30,6 @@ from clew.dashboard import (
     SignInKind,
     Visitor,
     WindowLimits,
-    is_dashboard_path,
 )
 from clew.engines import threshold_for
 from clew.errors import ClewError
@@ -145,6 +145,9 @@ def gateway_dashboard(
 class DashboardPages:
     """The page with all calls that it makes."""
 
+    path = COOKIE_PATH
+    headers = PAGE_HEADERS
+
     def __init__(
         self,
         settings: Settings,
@@ -172,9 +175,6 @@ class DashboardPages:
     def read_ahead(self) -> None:
         """Begin to read what will be asked for, before anybody asks."""
         self._routes.read_ahead()
-
-    def owns(self, path: str) -> bool:
-        return is_dashboard_path(path)
 
     async def _find_asker(self, request: web.Request) -> HostedCaller:
         try:

@@ -25,6 +25,8 @@ from clew.gateway import (
     Callers,
     CallLimits,
     EventFeed,
+    ExchangeListener,
+    ExchangeOptions,
     ExchangeRecord,
     Exchanges,
     GatewayMetrics,
@@ -124,14 +126,10 @@ async def open_gateway(
         main_summarizes=asks_with_own_credential,
     )
     metrics = GatewayMetrics()
-    observers = Observers((metrics, *options.observers))
+    listeners = () if options.on_exchange is None else (ExchangeListener(options.on_exchange),)
+    observers = Observers((metrics, *options.observers, *listeners))
     events = events or Events()
     events.listen(observers.event)
-
-    def on_exchange(record: ExchangeRecord) -> None:
-        observers.exchange(record)
-        if options.on_exchange is not None:
-            options.on_exchange(record)
 
     async with AsyncExitStack() as last:
         runtime = Runtime(store, target(main.name or "any-model"), turn, events)
@@ -140,21 +138,16 @@ async def open_gateway(
             last.push_async_callback(auxiliary.sender.close)
         aws = next((server.aws for server in upstreams.servers if server.aws), None)
         callers = Callers(store, is_private=options.is_private, aws=aws)
-        exchanges = Exchanges(
-            runtime,
-            upstreams,
-            callers,
-            mode=options.mode,
-            handoffs=next(writer for writer in HANDOFF_WRITERS if writer == settings.gateway.handoffs),
-            recall=settings.gateway.recall,
-            target=target,
-            on_begin=observers.began,
-            on_exchange=on_exchange,
-            clock=options.clock,
-            adds_breakpoints=options.adds_breakpoints,
-            ping_seconds=options.ping_seconds,
-            hold_seconds=options.hold_seconds,
+        served = ExchangeOptions(
+            options.mode,
+            next(writer for writer in HANDOFF_WRITERS if writer == settings.gateway.handoffs),
+            "on" if settings.gateway.recall else "off",
+            options.adds_breakpoints,
+            options.ping_seconds,
+            options.hold_seconds,
+            options.clock,
         )
+        exchanges = Exchanges(runtime, upstreams, callers, target, served, observers)
         hosted = await last.enter_async_context(
             open_hosting(config.settings, hosting_turn, store, callers, upstreams, runtime.events)
         )

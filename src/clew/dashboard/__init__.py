@@ -6,7 +6,7 @@ beside it. Knows no gateway and no upstream: its host decides how people sign in
 """
 
 from clew.dashboard.catalog import SessionCatalog
-from clew.dashboard.routes import DashboardOptions, DashboardRoutes, is_dashboard_path
+from clew.dashboard.routes import PAGE_HEADERS, DashboardOptions, DashboardRoutes, is_dashboard_path
 from clew.dashboard.sign_in import (
     COOKIE_PATH,
     CSRF_HEADER,
@@ -23,6 +23,7 @@ from clew.dashboard.window_content import WindowLimits
 __all__ = [
     "COOKIE_PATH",
     "CSRF_HEADER",
+    "PAGE_HEADERS",
     "CookieSessions",
     "DashboardOptions",
     "DashboardRefusal",

@@ -55,14 +55,16 @@ CONTENT_SECURITY_POLICY: Final = (
 )
 PING_SECONDS: Final = 15.0
 _MAX_DIGITS: Final = 15
-_HEADERS: Final = {
+PAGE_HEADERS: Final = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
 }
+"""What keeps a browser from running, framing or keeping anything else; a response may choose another cache."""
 _TYPES: Final = {
     ".html": "text/html",
     ".js": "text/javascript",
@@ -118,7 +120,6 @@ class DashboardRoutes:
             router.add_get(f"{api}{path}", self._answered(self._shown(show)))
         router.add_post(f"{api}/handoff", self._answered(self._shown(self._previewed_handoff)))
         router.add_route("*", f"{COOKIE_PATH}/{{path:.*}}", self._answered(_nothing_here))
-        application.on_response_prepare.append(_add_headers)
         application.on_shutdown.append(self._end)
 
     async def _end(self, _application: web.Application) -> None:
@@ -313,13 +314,6 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 async def _nothing_here(request: web.Request) -> web.StreamResponse:
     what = f"the dashboard does not serve {request.method} {request.path[:200]}"
     return refusal_answer(DashboardRefusal(404, "not_found", what))
-
-
-async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """What keeps a browser from running, framing or keeping anything else."""
-    if is_dashboard_path(request.path):
-        response.headers.update(_HEADERS)
-        response.headers.setdefault("Cache-Control", "no-store")
 
 
 def _file_answer(request: web.Request, name: str) -> web.StreamResponse:

@@ -5,10 +5,7 @@ with the same turn as everything else, and passes every byte that it has no reas
 a fold is, it does not know.
 """
 
-from clew.gateway.admission import RequestBounds, is_loopback
-from clew.gateway.api import Refused
-from clew.gateway.aws import AwsCredential, aws_credential
-from clew.gateway.callers import (
+from clew.gateway.admission import (
     KEY_PREFIX,
     Caller,
     CallerCredential,
@@ -16,14 +13,18 @@ from clew.gateway.callers import (
     CallLimits,
     CallMeter,
     Refusal,
+    RequestBounds,
     hash_key,
     is_access_key,
+    is_loopback,
     is_same_secret,
     make_key,
     owner_of_credential,
     read_credential,
     state_of_key,
 )
+from clew.gateway.api import Refused
+from clew.gateway.aws import AwsCredential, aws_credential
 from clew.gateway.clients import (
     ANTHROPIC,
     CLIENT_SETUPS,
@@ -41,14 +42,15 @@ from clew.gateway.clients import (
     setup_named,
     setups_for,
 )
-from clew.gateway.conversations import HANDOFF_WRITERS, MODES, ExchangeRecord, HandoffWriter, Mode
-from clew.gateway.exchange import HOLD_SECONDS, Exchanges
+from clew.gateway.exchange import HANDOFF_WRITERS, HOLD_SECONDS, MODES, ExchangeOptions, Exchanges, HandoffWriter, Mode
 from clew.gateway.hosted import NOT_HOSTED, CallerProvider, HostedCaller, HostedConversations, asks_with_own_credential
 from clew.gateway.hosting import HostingRoutes, add_hosting
 from clew.gateway.observe import (
     LOG_FORMATS,
     EventFeed,
+    ExchangeListener,
     ExchangeLog,
+    ExchangeRecord,
     GatewayLogFormatter,
     GatewayMetrics,
     GatewayObserver,
@@ -56,7 +58,6 @@ from clew.gateway.observe import (
     Observers,
     exporting_provider,
 )
-from clew.gateway.relay import PING_SECONDS
 from clew.gateway.server import (
     OPEN_PATHS,
     TOKEN_HEADER,
@@ -64,7 +65,7 @@ from clew.gateway.server import (
     GatewayServer,
     PageServer,
 )
-from clew.gateway.upstream import Upstreams, UpstreamServer
+from clew.gateway.upstream import PING_SECONDS, Upstreams, UpstreamServer
 from clew.gateway.wires import KINDS
 
 __all__ = [
@@ -92,7 +93,9 @@ __all__ = [
     "Callers",
     "ClientSetup",
     "EventFeed",
+    "ExchangeListener",
     "ExchangeLog",
+    "ExchangeOptions",
     "ExchangeRecord",
     "Exchanges",
     "GatewayLogFormatter",

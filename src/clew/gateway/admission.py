@@ -1,30 +1,48 @@
-"""What may come in: under which names, from which pages, in which form, how large and how slowly.
+"""Who may send requests, and which: host names, pages, sizes, times, credentials, keys and call limits.
 
-Everything here is decided before a request is understood, from its first line, its headers and the size of its body.
-Connections are silent about what came over them: aiohttp bounds the time of neither first nor later headers, and it
-logs and answers what it could not parse by its text, where a credential may stand.
+All of it is decided before a request is parsed. Connections log nothing of what they received: aiohttp limits the time
+of neither first nor later headers, and it logs and answers what it could not parse with its text, which may hold a
+credential.
+
+With a key of Clew a caller is the owner of the key, and the upstream's own credential is sent in its place. Without
+keys a caller is identified by its own credential, which passes. Once there is a key, callers without one are refused. A
+request that is signed for Amazon is served where the gateway has the credential that signed it. A key is long and
+random, so a plain SHA-256 of it can be stored and looked up.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import ipaddress
 import logging
+import math
 import re
+import secrets
+import string
 import sys
+import time
 import traceback
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from http import HTTPStatus
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote_plus
 
 from aiohttp import StreamReader, web
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDict, CIMultiDictProxy
 
-from clew.gateway.callers import Refusal
+from clew.errors import ClewError, ConflictingCredentials, StoreError
+from clew.gateway.aws import AwsCredential, is_signed, is_signed_with
+from clew.gateway.wires import GEMINI, is_models_path, wire_path
+from clew.store import AccessKey, CallBucket, KeyHandoffs, KeyMode, KeyRecall, KeyStore, Store, TakenCalls
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # A path with anything encoded means one thing here and might mean another at the upstream; ids have `:` and `@`.
@@ -292,3 +310,449 @@ def where_it_failed(problem: object) -> str:
     frames = traceback.extract_tb(problem.__traceback__)
     place = f" in {frames[-1].name}, line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
     return f"{type(problem).__name__}{place}"
+
+
+_REMEMBERED_SECONDS = 2.0
+"""So long a key that was revoked, or has spent its budget, may still be taken."""
+RESERVED_SECONDS = 900.0
+"""So long something stays reserved for a request whose process was killed."""
+RESERVED_OUTPUT = 4_000
+"""Tokens of a reply that are reserved at most: few are longer, and clients ask for room for far more."""
+_MAX_REMEMBERED = 10_000
+_READINESS = "\0readyz"
+"""Among the callers whose requests are counted: no caller's name."""
+_FEWEST_CHARS = 24
+"""Of a credential that only one caller has: providers' keys have 32 and more, what is sent in place of one has not."""
+_WHY = {
+    "revoked": (401, "this key of Clew was revoked"),
+    "expired": (401, "this key of Clew has expired"),
+    "over_budget": (402, "the budget of this key of Clew is spent"),
+}
+
+_log = logging.getLogger("clew.gateway")
+
+
+class Refusal(Exception):  # noqa: N818 (reads as what it says)
+    """A request that is not served, and why."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever sent a request."""
+
+    owner: str
+    mode: KeyMode | None = None
+    key: str | None = None
+    """The id of the key of Clew that was used; None where the caller's own credential passes."""
+    places: tuple[str, ...] = ()
+    """Where its credential stood: headers, in small letters, and `?key` for the query."""
+    handoffs: KeyHandoffs | None = None
+    recall: KeyRecall | None = None
+    is_guessable: bool = False
+    """Whether others may have the same credential: it has none, or a usual filler such as `ollama`."""
+    is_signed: bool = False
+    """Whether its requests are signed for Amazon, which the gateway checks and does anew."""
+    has_budget: bool = False
+
+    @property
+    def credential_id(self) -> str:
+        """An id of the credential for the upstream; the credential cannot be read from it."""
+        return self.owner if self.key is None else "ours"
+
+    def withheld(self, *, is_fallback: bool = False) -> frozenset[str]:
+        """The places that are not forwarded: those of a key of Clew, and of a credential for another upstream."""
+        return frozenset(self.places) if self.key is not None or is_fallback else frozenset()
+
+    def credential(self, ours: str | None) -> CIMultiDict[str]:
+        """The upstream's credential, where a key of Clew stood."""
+        headers = CIMultiDict[str]()
+        for place in self.places if self.key is not None and ours else ():
+            if place == "authorization":
+                headers["Authorization"] = f"Bearer {ours}"
+            else:
+                headers["x-goog-api-key" if place == "?key" else place] = ours or ""
+        return headers
+
+    def query(self, raw: str, *, is_fallback: bool = False) -> str:
+        """The query to forward: the received one without any key of Clew."""
+        withheld = "?key" in self.withheld(is_fallback=is_fallback)
+        return "&".join(pair for pair in raw.split("&") if not _is_withheld(pair, has_key=withheld))
+
+
+class Callers:
+    """Tells callers apart, by their credentials and by the keys in the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        is_private: bool = False,
+        aws: AwsCredential | None = None,
+    ) -> None:
+        """`is_private`: callers without a key of Clew are served even where there are keys."""
+        self._is_private = is_private
+        self.keys = self._store = store
+        self._aws = aws
+        self._clock = clock
+        self._keys: dict[bytes, tuple[float, AccessKey | None]] = {}
+        self._any: tuple[float, bool] | None = None
+
+    async def of(self, request: web.Request) -> Caller:
+        """The caller of a request; raises `Refusal`."""
+        path = wire_path(request.path)
+        has_query = (path is not None and path.wire is GEMINI) or is_models_path(request.path)
+        query = request.query.items() if has_query else ()
+        try:
+            credential = read_credential(request.headers.items(), query)
+        except ConflictingCredentials as conflict:
+            raise Refusal(401, str(conflict)) from conflict
+        if credential is not None and is_access_key(credential.secret):
+            return await self._with_key(credential)
+        if not self._is_private and await self.has_keys():
+            raise Refusal(401, "this gateway is for callers with a key of Clew; `clew keys create` makes one")
+        if credential is None:
+            return Caller(owner_of_credential(None), is_guessable=True)
+        if is_signed(credential.secret):
+            return Caller(
+                f"caller:aws:{self._aws.key_id if self._aws else ''}", places=credential.places, is_signed=True
+            )
+        is_guessable = len(credential.secret) < _FEWEST_CHARS
+        return Caller(owner_of_credential(credential), places=credential.places, is_guessable=is_guessable)
+
+    def check_signature(self, request: web.Request, body: bytes) -> None:
+        """Refuse a request that is not signed with the gateway's own credential of Amazon's."""
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        url = f"http://{headers.get('host', '')}{request.raw_path}"
+        aws, now = self._aws, datetime.now(UTC)
+        if aws is None or not is_signed_with(aws, request.method, url, headers, body, now):
+            raise Refusal(
+                401,
+                "a signature covers the host, so the gateway has to sign anew, and it does that for callers who signed "
+                "with its own credential (AWS_ACCESS_KEY_ID); give it the same one, or send a bearer token or a key of "
+                "Clew",
+            )
+
+    async def has_keys(self) -> bool:
+        """Whether there are keys, so that nobody is served without one."""
+        now = self._clock()
+        if self._any is None or now - self._any[0] > _REMEMBERED_SECONDS:
+            try:
+                self._any = (now, bool(await self._store.list_keys()))
+            except StoreError as problem:
+                # Nothing can have changed in a store that is away: what was known holds.
+                if self._any is None:
+                    raise _away(problem) from problem
+        return self._any[1]
+
+    async def reach_store(self) -> None:
+        """Write to the store; raises what it raises, also where it can only be read any more."""
+        await self._store.take_calls(_READINESS, 1)
+
+    async def _with_key(self, credential: CallerCredential) -> Caller:
+        key = await self._find(hash_key(credential.secret))
+        if key is None:
+            raise Refusal(401, "this key of Clew is not known here")
+        state = state_of_key(key, datetime.now(UTC))
+        if state != "valid":
+            raise Refusal(*_WHY[state])
+        has_budget = key.budget_micros is not None
+        return Caller(key.owner, key.mode, key.id, credential.places, key.handoffs, key.recall, has_budget=has_budget)
+
+    def upstream_credential(self, request: web.Request, caller: Caller) -> str | None:
+        """What the upstream is asked with for a caller whose request does not pass; None: ours, or none."""
+        if caller.key is not None:
+            return None
+        credential = read_credential(request.headers.items())
+        return None if credential is None else credential.secret
+
+    async def _find(self, hash: bytes) -> AccessKey | None:
+        now, known = self._clock(), self._keys.get(hash)
+        if known is not None and now - known[0] <= _REMEMBERED_SECONDS:
+            return known[1]
+        try:
+            found = await self._store.find_key(hash)
+        except StoreError as problem:
+            if known is None:
+                raise _away(problem) from problem
+            return known[1]
+        if len(self._keys) >= _MAX_REMEMBERED:
+            self._keys.clear()
+        self._keys[hash] = (now, found)
+        return found
+
+    async def reserve(self, caller: Caller, micros: int) -> str | None:
+        """Reserve what a request of a caller will probably cost, where its key has a budget; raises `Refusal`.
+
+        None where nothing has to be reserved, or the store is away.
+        """
+        if caller.key is None or not caller.has_budget or not micros:
+            return None
+        try:
+            reserved = await self._store.reserve_spending(caller.key, micros, RESERVED_SECONDS)
+        except ClewError as problem:
+            _log.error("nothing is reserved: %s", problem)
+            return None
+        if reserved.id is None:
+            self._forget(reserved.key)
+            if state_of_key(reserved.key, datetime.now(UTC)) == "over_budget":
+                raise Refusal(*_WHY["over_budget"])
+            raise Refusal(429, "requests under way may use up the budget of this key of Clew", {"Retry-After": "2"})
+        return reserved.id
+
+    async def release(self, reservation: str) -> None:
+        """Give back what was reserved for a request that cost nothing."""
+        try:
+            await self._store.release_spending(reservation)
+        except StoreError as problem:
+            _log.error("a reservation ends later: %s", problem)
+
+    async def add_spending(self, caller: Caller, micros: int, reservation: str | None = None) -> bool:
+        """What a request of a caller cost, where it used a key; whether it may continue spending."""
+        if caller.key is None:
+            return True
+        spent = await self._store.add_spending(caller.key, micros, reservation)
+        self._forget(spent)
+        return state_of_key(spent, datetime.now(UTC)) == "valid"
+
+    def _forget(self, key: AccessKey) -> None:
+        """Look a key up again the next time."""
+        self._keys = {hash: it for hash, it in self._keys.items() if it[1] is None or it[1].id != key.id}
+
+
+def _is_withheld(pair: str, *, has_key: bool) -> bool:
+    name, _, value = pair.partition("=")
+    return KEY_PREFIX in unquote_plus(value) or (has_key and unquote_plus(name) == "key")
+
+
+def _away(problem: StoreError) -> Refusal:
+    _log.error("callers cannot be told apart: %s", problem)
+    return Refusal(503, "the gateway cannot look up its keys now; try again", {"Retry-After": "2"})
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+KEY_PREFIX = "clew_sk_"
+KeyState: TypeAlias = Literal["valid", "revoked", "expired", "over_budget"]
+_KEY_CHARS = string.ascii_letters + string.digits
+# 62 ** 43 is a little more than 2 ** 256.
+_RANDOM_CHARS = 43
+_KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
+_AUTHORIZATION = "authorization"
+_KEY_QUERY = "key"
+_BEARER = "bearer"
+_OWNER_CHARS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CallerCredential:
+    """What a caller names itself by."""
+
+    secret: str = field(repr=False)
+    """A key of Clew or of a provider; an `Authorization` of another scheme than Bearer, whole."""
+    places: tuple[str, ...]
+    """Where it was found: header names in lower case, or `?key`. It is removed there before a request is forwarded."""
+
+
+def make_key() -> str:
+    """A new key, which nobody has."""
+    return KEY_PREFIX + "".join(secrets.choice(_KEY_CHARS) for _ in range(_RANDOM_CHARS))
+
+
+def hash_key(key: str) -> bytes:
+    """What is kept of a key, and what it is found by."""
+    return sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def is_access_key(secret: str) -> bool:
+    """Whether a secret says that it is a key of Clew, known or not: it never goes to a provider."""
+    return secret.startswith(KEY_PREFIX)
+
+
+def is_same_secret(one: str, other: str) -> bool:
+    """Whether two secrets are equal, in a time that does not tell where they differ."""
+    return hmac.compare_digest(hash_key(one), hash_key(other))
+
+
+def owner_of_credential(credential: CallerCredential | None) -> str:
+    """The owner that represents a caller where there are no keys: one for each credential, none of it readable."""
+    if credential is None:
+        return "caller:none"
+    return f"caller:{hash_key(credential.secret).hex()[:_OWNER_CHARS]}"
+
+
+def read_credential(
+    headers: Iterable[tuple[str, str]], query: Iterable[tuple[str, str]] = ()
+) -> CallerCredential | None:
+    """The credential of a request; None where it has none. `ConflictingCredentials` where two of them differ.
+
+    It is in `Authorization: Bearer`, `x-api-key`, `x-goog-api-key` or Azure's `api-key`, or, as Gemini's clients
+    may write it, in the query as `key`: give `query` on Gemini's routes only. Every occurrence of a header counts, also
+    a repeated one.
+    """
+    found = [*_in_headers(headers), *(("?key", value.strip()) for name, value in query if name == _KEY_QUERY)]
+    named = [(place, secret) for place, secret in found if secret]
+    if not named:
+        return None
+    places = tuple(dict.fromkeys(place for place, _ in named))
+    first = named[0][1]
+    if not all(is_same_secret(first, secret) for _, secret in named):
+        raise ConflictingCredentials(places)
+    return CallerCredential(first, places)
+
+
+def state_of_key(key: AccessKey, now: datetime) -> KeyState:
+    """Whether a key may be used: the first reason why not."""
+    if key.revoked is not None:
+        return "revoked"
+    if key.expires is not None and key.expires <= now:
+        return "expired"
+    if key.budget_micros is not None and key.spent_micros >= key.budget_micros:
+        return "over_budget"
+    return "valid"
+
+
+def _in_headers(headers: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for written, value in headers:
+        name = written.lower()
+        if name in _KEY_HEADERS:
+            yield name, value.strip()
+        elif name == _AUTHORIZATION:
+            scheme, _, rest = value.strip().partition(" ")
+            # The SDKs write a bare "Bearer" where they were given an empty key.
+            yield name, rest.strip() if scheme.lower() == _BEARER else value.strip()
+
+
+MAX_CALLERS = 10_000
+"""Remembered at the same time; beyond it those are forgotten who have rested longest."""
+_PORTIONS = 64
+"""A portion is such a part of the requests of a minute."""
+_KEPT_SECONDS = 5.0
+"""After that, what is left of a portion is not used any more."""
+_EVERYBODY = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """None is no limit."""
+
+    per_minute: int | None = 6_000
+    at_once: int | None = 256
+    total_per_minute: int | None = None
+    total_at_once: int | None = 1_024
+
+
+@dataclass(slots=True)
+class _CallerCount:
+    """What this process knows of a caller."""
+
+    under_way: int = 0
+    portion: int = 0
+    """Requests that were taken and not used yet."""
+    until: float = 0.0
+    bucket: CallBucket | None = None
+    """Where there is no store to count in."""
+
+
+class CallMeter:
+    """Counts requests, and refuses those beyond the limits."""
+
+    def __init__(
+        self,
+        limits: CallLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        store: KeyStore | None = None,
+    ) -> None:
+        self.limits = limits or CallLimits()
+        self._clock = clock
+        self._store = store
+        self._total = _CallerCount()
+        self._callers: OrderedDict[str, _CallerCount] = OrderedDict()
+        self._has_taken = False
+
+    @property
+    def under_way(self) -> int:
+        """Requests of this process that have not ended."""
+        return self._total.under_way
+
+    @property
+    def callers(self) -> int:
+        """How many are remembered here."""
+        return len(self._callers)
+
+    @asynccontextmanager
+    async def admit(self, caller: str) -> AsyncIterator[None]:
+        """Count a request for as long as the block lasts; raises `Refusal` where it is one too many."""
+        limits, total = self.limits, self._total
+        calls = self._callers.setdefault(caller, _CallerCount())
+        self._callers.move_to_end(caller)
+        _check_at_once(calls, limits.at_once, "this caller")
+        _check_at_once(total, limits.total_at_once, "this gateway")
+        for one in (calls, total):
+            one.under_way += 1
+        try:
+            self._forget_one()
+            await self._take(calls, caller, limits.per_minute, "this caller")
+            await self._take(total, _EVERYBODY, limits.total_per_minute, "this gateway")
+            yield
+        finally:
+            for one in (calls, total):
+                one.under_way -= 1
+
+    async def forget_resting(self) -> None:
+        """Forget those who have nothing under way and no portion left, so that they are new again."""
+        now, minute = self._clock(), 60.0
+        for caller, calls in list(self._callers.items()):
+            rested = now - (calls.until - _KEPT_SECONDS)
+            if not calls.under_way and (calls.bucket is None or rested >= minute) and now >= calls.until:
+                del self._callers[caller]
+        if self._store is not None and self._has_taken:
+            self._has_taken = False
+            try:
+                await self._store.forget_resting_callers()
+            except StoreError:
+                self._has_taken = True
+
+    async def _take(self, calls: _CallerCount, caller: str, per_minute: int | None, whose: str) -> None:
+        """Use one request of a portion, or take another portion first."""
+        if per_minute is None:
+            return
+        now = self._clock()
+        if calls.portion <= 0 or now >= calls.until:
+            taken = await self._portion(calls, caller, per_minute, now)
+            if not taken.count:
+                seconds = max(1, math.ceil(round(taken.seconds, 3)))
+                message = f"{whose} has sent {per_minute} requests in a minute, which is the limit"
+                raise Refusal(429, message, {"Retry-After": str(seconds)})
+            calls.portion, calls.until = taken.count, now + _KEPT_SECONDS
+        calls.portion -= 1
+
+    async def _portion(self, calls: _CallerCount, caller: str, per_minute: int, now: float) -> TakenCalls:
+        wanted = max(1, per_minute // _PORTIONS)
+        if self._store is None:
+            micros = int(now * 1_000_000)
+            calls.bucket = calls.bucket or CallBucket(float(per_minute), micros)
+            return calls.bucket.take(per_minute, wanted, micros)
+        self._has_taken = True
+        try:
+            return await self._store.take_calls(caller, per_minute, wanted)
+        except StoreError as problem:
+            # Whoever cannot be counted is served: the store is away, and not the caller too fast.
+            _log.error("requests are not counted: %s", problem)
+            return TakenCalls(wanted)
+
+    def _forget_one(self) -> None:
+        if len(self._callers) > MAX_CALLERS:
+            resting = next((caller for caller, calls in self._callers.items() if not calls.under_way), None)
+            if resting is not None:
+                del self._callers[resting]
+
+
+def _check_at_once(calls: _CallerCount, at_once: int | None, whose: str) -> None:
+    if at_once is not None and calls.under_way >= at_once:
+        raise Refusal(429, f"{whose} has {at_once} requests under way, which is the limit", {"Retry-After": "1"})

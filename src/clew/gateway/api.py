@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
@@ -34,8 +34,8 @@ from clew.errors import (
     StoreError,
     UnknownSession,
 )
-from clew.gateway.bodies import UnreadableBody, read_json
-from clew.gateway.callers import Refusal
+from clew.gateway.admission import Refusal
+from clew.gateway.wires import UnreadableBody, read_json
 from clew.providers import ErrorKind, explain_refusal
 from clew.turn import PAGE_CHARS
 
@@ -65,105 +65,88 @@ _UPSTREAM_REMEDIES: Mapping[ErrorKind, str] = {
     "bad_request": "Check the name of the model: GET /v1/models lists those of the upstream.",
     "network": "The question is kept; send it again.",
 }
-_BUSY_SECONDS = 2
+_ASK_OPERATOR = "Try again; if it stays, tell whoever runs the gateway."
 Schema: TypeAlias = dict[str, Any]
 _Served = TypeVar("_Served", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a call is not served."""
-
-    status: int
-    kind: str
-    message: str
-    remedy: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def as_plain(self) -> dict[str, Any]:
-        return {"error": {"message": self.message, "kind": self.kind, "remedy": self.remedy}}
-
-
 class Refused(Refusal):
-    """A call of the hosted conversations that is not served, with its kind and what to do."""
+    """A call that is not served: with its kind for programs, and the remedy."""
 
     def __init__(
         self, status: int, message: str, remedy: str = "", *, kind: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(status, message, headers)
-        self.remedy = remedy
-        self.kind = kind
+        self.remedy = remedy or _REMEDIES.get(status, "Try again.")
+        self.kind = kind or _KINDS.get(status, "other")
+
+    def as_plain(self) -> dict[str, Any]:
+        return {"error": {"message": str(self), "kind": self.kind, "remedy": self.remedy}}
 
 
 def no_conversation(id: str) -> Refused:
-    """The same words for one that never was and for one of somebody else."""
+    """The refusal for an unknown conversation, and for one of another caller."""
     return Refused(404, f"there is no conversation {id[:100]!r}")
 
 
-def problem_of(error: Refusal | ClewError, *, is_own_credential: bool = False) -> Problem:
+# In this order: the first class that fits counts. Without a text, the text of the error is used.
+_OF_STORE: tuple[tuple[tuple[type[ClewError], ...], int, str, str, str], ...] = (
+    ((InUse,), 409, "in_use", "", "Delete its branches first."),
+    (
+        (StaleView, StaleHistory, LeaseLost),
+        409,
+        "",
+        "another process has changed the conversation meanwhile",
+        "Try again.",
+    ),
+    ((DatabaseBusy,), 503, "overloaded", "the store is busy", "Try again in a moment."),
+    (
+        (DatabaseFull, ReadOnlyStore),
+        503,
+        "store",
+        "",
+        "Whoever runs the gateway has to make room, or give it the right.",
+    ),
+    ((StoreError,), 500, "store", "", "Whoever runs the gateway can see more with `clew doctor`."),
+    ((InvalidArgument, InvalidMessage), 400, "", "", ""),
+    ((ClewError,), 500, "other", "", _ASK_OPERATOR),
+)
+
+
+def refused(error: Refusal | ClewError, *, is_own_credential: bool = False) -> Refused:
     """An error as the answer to a call. `is_own_credential`: the upstream was asked with the caller's own."""
+    if isinstance(error, Refused):
+        return error
     if isinstance(error, Refusal):
-        named = error if isinstance(error, Refused) else None
-        return _problem(error.status, str(error), *(named.kind, named.remedy) if named else ("", ""), error.headers)
+        return Refused(error.status, str(error), headers=error.headers)
     if isinstance(error, ProviderRefused):
-        return _provider_problem(error, is_own_credential=is_own_credential)
+        return _refused_by_provider(error, is_own_credential=is_own_credential)
     if isinstance(error, ContextExhausted):
         what = f"the request does not fit the window; large are {', '.join(error.large)}"
         remedy = "Use a model with a larger window, begin afresh, or make smaller what is large."
-        return _problem(413, what, "prompt_too_long", remedy)
-    return _store_problem(error)
+        return Refused(413, what, remedy, kind="prompt_too_long")
+    if isinstance(error, UnknownSession):
+        return no_conversation(error.session)
+    _, status, kind, text, remedy = next(row for row in _OF_STORE if isinstance(error, row[0]))
+    headers = {"Retry-After": "2"} if isinstance(error, DatabaseBusy) else None
+    return Refused(status, text or str(error), remedy, kind=kind, headers=headers)
 
 
-def _provider_problem(error: ProviderRefused, *, is_own_credential: bool) -> Problem:
+def _refused_by_provider(error: ProviderRefused, *, is_own_credential: bool) -> Refused:
     kind, wait = error.fault.kind, error.fault.retry_after
     if kind == "auth" and is_own_credential:
-        return _problem(401, "the upstream does not take this credential", "auth", "Send one that it takes.")
+        return Refused(401, "the upstream does not take this credential", "Send one that it takes.")
     if kind == "auth":
         what = "the upstream does not take the credential of this gateway"
-        return _problem(502, what, "upstream_auth", "Whoever runs the gateway has to set model.api_key_env.")
+        return Refused(502, what, "Whoever runs the gateway has to set model.api_key_env.", kind="upstream_auth")
     told = explain_refusal(error, remedies=_UPSTREAM_REMEDIES)
     status = _STATUS_OF_FAULT.get(kind, 502)
     headers = {"Retry-After": str(max(1, math.ceil(wait)))} if wait is not None and wait < 86_400 * 365 else {}
-    return Problem(status, kind, told.text, told.remedy, headers)
+    return Refused(status, told.text, told.remedy, kind=kind, headers=headers)
 
 
-def _store_problem(error: ClewError) -> Problem:
-    text = str(error)
-    match error:
-        case UnknownSession():
-            return problem_of(no_conversation(error.session))
-        case InUse():
-            return _problem(409, text, "in_use", "Delete its branches first.")
-        case StaleView() | StaleHistory() | LeaseLost():
-            return _problem(409, "another process has changed the conversation meanwhile", "", "Try again.")
-        case DatabaseBusy():
-            wait = {"Retry-After": str(_BUSY_SECONDS)}
-            return _problem(503, "the store is busy", "overloaded", "Try again in a moment.", wait)
-        case DatabaseFull() | ReadOnlyStore():
-            return _problem(503, text, "store", "Whoever runs the gateway has to make room, or give it the right.")
-        case StoreError():
-            return _problem(500, text, "store", "Whoever runs the gateway can see more with `clew doctor`.")
-        case InvalidArgument() | InvalidMessage():
-            return _problem(400, text)
-        case _:
-            return _problem(500, text, "other", "Try again; if it stays, tell whoever runs the gateway.")
-
-
-def _problem(
-    status: int, message: str, kind: str = "", remedy: str = "", headers: Mapping[str, str] | None = None
-) -> Problem:
-    return Problem(
-        status,
-        kind or _KINDS.get(status, "other"),
-        message,
-        remedy or _REMEDIES.get(status, "Try again."),
-        headers or {},
-    )
-
-
-INTERNAL = Problem(
-    500, "internal", "something failed inside the gateway", "Try again; if it stays, tell whoever runs the gateway."
-)
+def internal_failure() -> Refused:
+    return Refused(500, "something failed inside the gateway", _ASK_OPERATOR, kind="internal")
 
 
 # -- what the calls take and give --------------------------------------------------------------------------------------

@@ -161,12 +161,7 @@ class EventFrame:
 def event_frame(event: bytes) -> EventFrame:
     """A frame for one event of the model."""
     headers = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
-    return EventFrame(headers, framed(event))
-
-
-def framed(event: bytes) -> bytes:
-    """The payload of a frame for one event."""
-    return json.dumps({"bytes": base64.b64encode(event).decode()}).encode()
+    return EventFrame(headers, json.dumps({"bytes": base64.b64encode(event).decode()}).encode())
 
 
 def error_frame(kind: str, message: str) -> EventFrame:

@@ -22,8 +22,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from clew.config import ModelSettings
-from clew.gateway.bodies import RequestBody, UnreadableBody
-from clew.gateway.wires import WireRequest
+from clew.gateway.wires import RequestBody, UnreadableBody, WireRequest
 from clew.messages import Message, text_of
 from clew.tokens import window_of
 

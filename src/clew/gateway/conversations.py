@@ -12,19 +12,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from aiohttp import web
 from multidict import CIMultiDict
 
 from clew.errors import StaleHistory, StoreError
 from clew.facts import title_of
-from clew.gateway.admission import where_it_failed
-from clew.gateway.bodies import hashes_of, read_json, write_json
-from clew.gateway.callers import Caller
-from clew.gateway.clients import ClientProgram, OwnCompaction
-from clew.gateway.merged_replies import RecallTurn
-from clew.gateway.wires import WirePath, WireRequest
+from clew.gateway.admission import Caller, where_it_failed
+from clew.gateway.wires import WirePath, WireRequest, hashes_of, read_json, write_json
 from clew.messages import DialectName, History
 from clew.store import ModelCall, NewSession, View
 from clew.turn import (
@@ -32,7 +27,6 @@ from clew.turn import (
     Conversation,
     ModelTarget,
     ProjectedConversation,
-    Recovery,
     Runtime,
     TakenHistory,
     early_fold_pays,
@@ -193,7 +187,7 @@ class OpenConversation:
     rebuilds: tuple[int, ...] = ()
     """Of the newest requests, how many items at the end of the one before each of them came otherwise: aider puts
     files and a reminder there, which are gone from the next request."""
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    stored_facts: Mapping[str, Any] = field(default_factory=dict)
     """What the store has of it for people: the program whose conversation it is, and its window."""
     direct_prompt: int = 0
     """What the client's own request before would have taken, sent as received."""
@@ -472,112 +466,3 @@ class OpenConversations:
 def _title_of(items: Sequence[Any], dialect: DialectName) -> str | None:
     """What a new conversation is about: what a person asks for at its beginning."""
     return title_of([item.message for item in History(dialect).extend(items[:_TITLE_ITEMS])])
-
-
-Mode: TypeAlias = Literal["observe", "spill", "compact"]
-MODES: tuple[Mode, ...] = ("observe", "spill", "compact")
-HandoffWriter: TypeAlias = Literal["model", "built-in"]
-HANDOFF_WRITERS: tuple[HandoffWriter, ...] = ("model", "built-in")
-FoldDelay: TypeAlias = Literal["payback", "handoff"]
-"""Why a fold that is due waits until `MUST_FOLD`: it would not pay back, or its model is still writing the handoff."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExchangeRecord:
-    """What came of a request, for metrics and logs: figures and names, no text."""
-
-    wire: str
-    action: str
-    client: str
-    mode: str
-    model: str
-    status: int
-    seconds: float
-    request_bytes: int
-    session: str | None = None
-    is_folded: bool = False
-    """Whether the history that was sent is shorter than the one that was received."""
-    is_fallback: bool = False
-    """Whether something failed here, so that the client's bytes were sent unchanged."""
-    recovered: int = 0
-    """Overflows that the client has not seen."""
-    usage: CanonicalUsage | None = None
-    cost_micros: int | None = None
-    fold_waits_for: FoldDelay | None = None
-    own_compaction: OwnCompaction | None = None
-    """What the client says of compacting by itself."""
-
-
-@dataclass(slots=True)
-class GatewayExchange:
-    """What is known of a request while it is under way."""
-
-    http: web.Request
-    path: WirePath
-    caller: Caller
-    raw: bytes
-    client: ClientProgram
-    mode: Mode
-    handoffs: HandoffWriter = "model"
-    started: float = field(default_factory=time.monotonic)
-    model: str = ""
-    host: str = ""
-    """Of the upstream that is asked."""
-    request: WireRequest | None = None
-    taken: TakenHistory | None = None
-    """The history that the reply belongs behind."""
-    opened: OpenConversation | None = None
-    conversation: Conversation | None = None
-    recovery: Recovery | None = None
-    is_folded: bool = False
-    is_fallback: bool = False
-    fold_waits_for: FoldDelay | None = None
-    own_compaction: OwnCompaction | None = None
-    drops_thinking: bool = False
-    """Whether thoughts from before the newest fold are left out."""
-    drops_all_thinking: bool = False
-    shown: tuple[View, int] | None = None
-    """The view that the request was made from, and how many of its messages are sent."""
-    may_recall: bool = False
-    """Whether its model may be offered recall, once the conversation is folded."""
-    recall: RecallTurn | None = None
-    """Where recall is offered."""
-    sent: UpstreamRequest | None = None
-    status: int = 0
-    usage: CanonicalUsage | None = None
-    cost_micros: int | None = None
-    reservation: str | None = None
-    """What is reserved for it of its key's budget."""
-    writing: asyncio.Task[None] | None = None
-    """Keeps what came, while the upstream is asked."""
-    recording: asyncio.Task[None] | None = None
-    """Stores the reply."""
-    is_stored: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the reply is stored, or will be later: the client may have its end."""
-
-    def hold(self, opened: OpenConversation | None) -> None:
-        """Keep a conversation open until the exchange ends, in place of the one that was held."""
-        for held, more in ((self.opened, -1), (opened, 1)):
-            if held is not None:
-                held.waiting += more
-        self.opened = opened
-
-    def record(self) -> ExchangeRecord:
-        return ExchangeRecord(
-            self.path.wire.name,
-            self.path.action,
-            self.client.name,
-            self.mode,
-            self.model,
-            self.status,
-            time.monotonic() - self.started,
-            len(self.raw),
-            self.opened.view.session if self.opened else None,
-            self.is_folded,
-            self.is_fallback,
-            len(self.recovery.tried) if self.recovery else 0,
-            self.usage,
-            self.cost_micros,
-            self.fold_waits_for,
-            self.own_compaction,
-        )

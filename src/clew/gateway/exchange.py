@@ -1,7 +1,8 @@
-"""One request through the gateway: make it fit, send it, pass the reply back, have it recorded.
+"""One request through the gateway: read, fold, send, pass the reply back, store and charge it.
 
-Whatever fails here before the upstream was asked falls back to the client's own bytes, and is counted and told. Only
-overflows are dealt with here; every other refusal passes as received.
+`Exchange.run` is the walk, and the sections below it are its steps in their order. Where a step before the upstream's
+call fails, the client's own bytes are sent, and the failure is counted and logged. Only overflows are recovered from;
+every other refusal of the upstream passes as received.
 """
 
 from __future__ import annotations
@@ -11,22 +12,25 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import asdict, replace
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
 from clew.errors import ClewError, StoreError, UnknownSession
-from clew.gateway.admission import where_it_failed
-from clew.gateway.bodies import NestedTooDeep, RequestBody, UnreadableBody
-from clew.gateway.callers import RESERVED_OUTPUT, Caller, Callers, Refusal
+from clew.gateway.admission import RESERVED_OUTPUT, Caller, Callers, Refusal, where_it_failed
 from clew.gateway.clients import (
+    HANDOFFS_HEADER,
     MAX_CLIENT_BYTES,
     MAX_NAME_CHARS,
     MODE_HEADER,
+    RECALL_HEADER,
     SESSION_HEADER,
+    ClientProgram,
+    OwnCompaction,
     client_by_prompt,
     client_of,
     lineage_of,
@@ -35,13 +39,8 @@ from clew.gateway.clients import (
     told_prompt_tokens,
 )
 from clew.gateway.conversations import (
-    MODES,
     MUST_FOLD,
     ConversationKey,
-    ExchangeRecord,
-    GatewayExchange,
-    HandoffWriter,
-    Mode,
     OpenConversation,
     OpenConversations,
     UpstreamRequest,
@@ -63,26 +62,42 @@ from clew.gateway.items import (
     without_thinking,
 )
 from clew.gateway.merged_replies import RecallTurn
-from clew.gateway.recall import RECALL_HINT, GatewayRecall
-from clew.gateway.relay import CHARS_PER_TOKEN, PING_SECONDS, ClientResponse, HeldEnd, ReplyReader, UsageTeller
+from clew.gateway.observe import ExchangeRecord, GatewayObserver
+from clew.gateway.recall import RECALL_HINT, GatewayRecall, turn_for
 from clew.gateway.upstream import (
+    CHARS_PER_TOKEN,
+    PING_SECONDS,
+    ClientResponse,
+    HeldEnd,
+    ReplyReader,
     Upstreams,
     UpstreamServer,
     UpstreamUnreachable,
+    UsageTeller,
     headers_back,
     passed_headers,
     read_error,
 )
-from clew.gateway.wires import MAX_MODEL_CHARS, WirePath, WireRequest
+from clew.gateway.wires import (
+    MAX_MODEL_CHARS,
+    NestedTooDeep,
+    RequestBody,
+    UnreadableBody,
+    WirePath,
+    WireRequest,
+)
 from clew.portable import release_memory
 from clew.providers import ErrorClass, classify_error
-from clew.store import CACHE_TTL_STATE, CLIENT_STATE, WINDOW_STATE, ModelCall, StoredWindow
+from clew.store import CACHE_TTL_STATE, CLIENT_STATE, WINDOW_STATE, ModelCall, StoredWindow, View
 from clew.turn import (
     COLD_AT,
+    FINISHED_AT,
+    IDLE_AT,
     Conversation,
     ModelTarget,
     Recovery,
     Runtime,
+    TakenHistory,
     TurnOptions,
     bound_newest,
     call_of,
@@ -92,181 +107,128 @@ from clew.turn import (
 )
 from clew.usage import CanonicalUsage
 
+Mode: TypeAlias = Literal["observe", "spill", "compact"]
+MODES: tuple[Mode, ...] = ("observe", "spill", "compact")
+HandoffWriter: TypeAlias = Literal["model", "built-in"]
+HANDOFF_WRITERS: tuple[HandoffWriter, ...] = ("model", "built-in")
+RecallChoice: TypeAlias = Literal["on", "off"]
+RECALL_CHOICES: tuple[RecallChoice, ...] = ("on", "off")
+FoldDelay: TypeAlias = Literal["payback", "handoff"]
+"""Why a fold that is due waits until `MUST_FOLD`: it would not pay back, or its model is still writing the handoff."""
+
 HOLD_SECONDS = 2.0
 """How long the end of a reply waits at most until the reply is stored."""
-RELEASED_BYTES = 8 * 1024 * 1024
-"""Of conversations that were closed: the memory of so many is returned to the system."""
 RETRY_SECONDS = (0.2, 1.0, 5.0)
-"""How long to wait before a reply is stored again, where the store was away."""
+"""How long to wait before a reply is stored again, where the store failed."""
+RELEASED_BYTES = 8 * 1024 * 1024
+"""After conversations of so many bytes were closed, memory is returned to the system."""
+FEWEST_MESSAGES = 4
+"""A conversation with fewer is not compacted."""
+LONG_WINDOW_BETA = b"context-1m"
+"""In the beta header of Anthropic's wire: the client uses the long window of a model."""
+LONG_WINDOW = 1_000_000
+MAX_HELD_BYTES = 1024 * 1024
+"""Of events at the beginning of a stream, which are held until it is clear that they are no refusal."""
+_ELSEWHERE = frozenset((429, 500, 502, 503, 504, 529))
+"""Statuses after which the next upstream is asked, where there is one."""
+_MAX_MODELS = 1_000
+_LEAST_MARGIN = 256
+"""Tokens by which our count of a prompt may be too low."""
+_LEAST_OUTPUT = 1_024
+"""With less room, the client's own output cap is sent: the upstream's refusal makes the conversation smaller."""
 
 _Value = TypeVar("_Value")
+_Choice = TypeVar("_Choice", bound=str)
 _log = logging.getLogger("clew.gateway")
 
 
-class ReplyRecording:
-    """Keeps replies, and tells what came of each exchange. One for each gateway process."""
+class CannotShrink(Exception):  # noqa: N818 (reads as what it says)
+    """A refused request cannot be made smaller, or has no conversation: the refusal passes to the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeOptions:
+    """How a gateway serves requests. A caller's key and a request's headers may choose the first three otherwise."""
+
+    mode: Mode = "compact"
+    handoffs: HandoffWriter = "model"
+    recall: RecallChoice = "on"
+    adds_breakpoints: bool = False
+    ping_seconds: float = PING_SECONDS
+    hold_seconds: float = HOLD_SECONDS
+    clock: Callable[[], float] = time.monotonic
+
+
+class Exchanges:
+    """What all exchanges of a gateway process share."""
 
     def __init__(
         self,
         runtime: Runtime,
+        upstreams: Upstreams,
         callers: Callers,
         target: Callable[[str, str], ModelTarget],
-        handoffs: Handoffs,
-        on_exchange: Callable[[ExchangeRecord], None] | None = None,
-        retry_seconds: Sequence[float] = RETRY_SECONDS,
-        hold_seconds: float = HOLD_SECONDS,
+        options: ExchangeOptions,
+        observers: GatewayObserver,
     ) -> None:
-        self._runtime = runtime
-        self._callers = callers
-        self._target = target
-        self._handoffs = handoffs
-        self._retry_seconds = retry_seconds
-        self._hold_seconds = hold_seconds
+        """`target` gives a model by its name and the kind of the path that asks for it."""
+        self.runtime = runtime
+        self.upstreams = upstreams
+        self.callers = callers
+        self.target = lru_cache(_MAX_MODELS)(target)
+        self.options = options
+        self.observers = observers
+        self.conversations = OpenConversations(runtime, options.clock)
+        self.handoffs = Handoffs(runtime, upstreams, callers, options.clock)
+        self.recall = GatewayRecall(runtime, callers)
+        self.binding: set[tuple[str, str]] = set()
+        """Owners and models that were found to bind thinking."""
+        self._output_limits: dict[tuple[str, str], tuple[int | None, int | None]] = {}
+        """By owner and model: the window that the upstream counts output into, and the most output it allows."""
         self._closing = asyncio.Event()
-        self._on_exchange = on_exchange or (lambda _: None)
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def reserve(self, exchange: GatewayExchange) -> None:
-        """Reserve what a request will probably cost, where its caller has a budget; raises `Refusal`."""
-        if not exchange.caller.has_budget or exchange.path.action == "count":
-            return
-        request, conversation = exchange.request, exchange.conversation
-        asked = request.max_output if request is not None else None
-        prompt = conversation.size.tokens if conversation else len(exchange.raw) // CHARS_PER_TOKEN
-        usage = CanonicalUsage(input_tokens=prompt, output_tokens=min(asked or RESERVED_OUTPUT, RESERVED_OUTPUT))
-        cost = call_of(usage, self._target(exchange.model, exchange.path.kind), "gateway").cost_micros
-        exchange.reservation = await self._callers.reserve(exchange.caller, cost or 0)
+    @property
+    def mode(self) -> Mode:
+        return self.options.mode
 
-    def release(self, exchange: GatewayExchange) -> None:
-        """Give back what was reserved for a request, unless it was charged or its reply is still to be recorded."""
-        if exchange.reservation is not None and (exchange.recording is None or exchange.is_stored.is_set()):
-            self._watch(asyncio.create_task(self._callers.release(exchange.reservation)))
-            exchange.reservation = None
+    async def answer(self, http: web.Request, path: WirePath, caller: Caller, raw: bytes) -> web.StreamResponse:
+        """Serve one request for a model."""
+        self.observers.began()
+        exchange = Exchange(self, http, path, caller, raw)
+        try:
+            return await exchange.run()
+        finally:
+            exchange.end()
 
-    def start(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
-        """Begin to keep a reply, once."""
-        if exchange.recording is None:
-            exchange.recording = asyncio.create_task(self._record(exchange, reader))
-            self._watch(exchange.recording)
-
-    async def stored(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
-        """Begin to keep a reply, and wait until it is stored; a store that is slow or away is not waited for longer."""
-        if exchange.recording is not None:
-            return
-        self.start(exchange, reader)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(exchange.is_stored.wait(), self._hold_seconds)
-
-    def tell(self, exchange: GatewayExchange) -> None:
-        """Tell what came of an exchange, once all of it is kept: a client may hang up before that."""
-        last = exchange.recording or exchange.writing
-        if last is None or last.done():
-            self._on_exchange(exchange.record())
-        else:
-            self._watch(last)
-            last.add_done_callback(lambda _: self._on_exchange(exchange.record()))
+    async def look_after_idle(self) -> None:
+        """Fold conversations whose cache is about to expire, and close idle ones. Called every few seconds."""
+        self.handoffs.fold_idle(self.conversations.by_use())
+        if await self.conversations.close_idle() > RELEASED_BYTES:
+            await self.runtime.in_thread(release_memory)
 
     async def close(self) -> None:
-        """Wait until everything that came is kept; what waits for the store is tried once more."""
+        """Wait until every reply is stored; a reply that waits for the store is tried once more."""
         self._closing.set()
-        while self._under_way:
-            await asyncio.gather(*self._under_way, return_exceptions=True)
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _watch(self, task: asyncio.Task[None]) -> None:
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+    def watch(self, task: asyncio.Task[Any]) -> None:
+        """Have `close` wait for a task."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _record(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
-        """Keep the reply and charge what it took. Nothing that fails here is the client's concern."""
-        try:
-            await self._keep(exchange, reader)
-        finally:
-            exchange.is_stored.set()
-            self.release(exchange)
-
-    async def _keep(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
-        stated = reader.usage()
-        exchange.usage = usage = stated or _estimated_usage(exchange, reader)
-        if usage is None or exchange.path.action == "count":
-            return
-        try:
-            call = await self._call(exchange, usage)
-            exchange.cost_micros = call.cost_micros
-            if exchange.recall is not None and exchange.recall.rounds:
-                exchange.usage = usage + exchange.recall.spent
-                exchange.cost_micros = (
-                    None if call.cost_micros is None else call.cost_micros + exchange.recall.cost_micros
-                )
-            await self._store_or_retry(lambda: self._store(exchange, reader, stated, call))
-            reservation, exchange.reservation = exchange.reservation, None
-            if reservation is None:
-                exchange.is_stored.set()
-            # Who has a budget gets the end of the reply after it was charged: the next request is then admitted by it.
-            spending, cost = self._callers.add_spending, call.cost_micros or 0
-            may_go_on = await self._store_or_retry(lambda: spending(exchange.caller, cost, reservation))
-            exchange.is_stored.set()
-            await self._keep_facts(exchange)
-            if reader.is_complete:
-                self._handoffs.prepare_if_due(exchange, may_ask=bool(may_go_on))
-        except ClewError as problem:
-            exchange.is_fallback = True
-            _log.error("a reply could not be kept: %s", where_it_failed(problem))
-
-    async def _call(self, exchange: GatewayExchange, usage: CanonicalUsage) -> ModelCall:
-        conversation, opened = exchange.conversation, exchange.opened
-        if conversation is None or opened is None:
-            return call_of(usage, self._target(exchange.model, exchange.path.kind), "gateway")
-        # The client's own request would have had no reply but the last one.
-        asked = exchange.recall.first_usage if exchange.recall and exchange.recall.first_usage else usage
-        direct = await opened.direct_usage(conversation, replace(asked, output_tokens=usage.output_tokens))
-        return call_of(usage, conversation.target, "gateway", direct=direct)
-
-    async def _store(
-        self, exchange: GatewayExchange, reader: ReplyReader, stated: CanonicalUsage | None, call: ModelCall
-    ) -> None:
-        """Store the reply with its call; the call alone where no conversation can take the reply."""
-        conversation, opened, owner = exchange.conversation, exchange.opened, exchange.caller.owner
-        if conversation is None or opened is None:
-            await self._runtime.store.record_call(None, call, owner=owner)
-            return
-        conversation.note_sent()
-        if reader.is_complete:
-            async with opened.lock:
-                if await opened.record(reader.items(), stated, call, exchange.taken):
-                    return
-        try:
-            await self._runtime.store.record_call(conversation.session, call)
-        except UnknownSession:  # deleted meanwhile
-            await self._runtime.store.record_call(None, call, owner=owner)
-
-    async def _keep_facts(self, exchange: GatewayExchange) -> None:
-        """Store whose program's conversation it is and the window that was used, for lists and pages."""
-        conversation, opened = exchange.conversation, exchange.opened
-        if conversation is None or opened is None:
-            return
-        window, threshold = conversation.window, conversation.engine.get_status().threshold_tokens
-        is_folded = exchange.mode == "compact" and self._runtime.options.settings.compression.enabled
-        used = StoredWindow(window.tokens, threshold if is_folded else None, window.source)
-        now: dict[str, Any] = {WINDOW_STATE: asdict(used)}
-        if exchange.client.name:
-            now[CLIENT_STATE] = exchange.client.name
-        if exchange.sent and exchange.sent.cache_ttl not in (None, "5m"):
-            now[CACHE_TTL_STATE] = exchange.sent.cache_ttl
-        if now != opened.kept:
-            await self._runtime.store.set_state(conversation.session, now)
-            opened.kept = now
-
-    async def _store_or_retry(self, store: Callable[[], Awaitable[_Value]]) -> _Value | None:
-        """Store something now; later, without anybody waiting for it, where the store is away: then None."""
+    async def store_or_retry(self, store: Callable[[], Awaitable[_Value]]) -> _Value | None:
+        """Store something now; where the store fails, later and in the background: then None."""
         try:
             return await store()
         except StoreError as problem:
             _log.warning("a reply is stored later: %s", where_it_failed(problem))
-            self._watch(asyncio.create_task(self._retry(store)))
+            self.watch(asyncio.create_task(self._retry(store)))
             return None
 
     async def _retry(self, store: Callable[[], Awaitable[object]]) -> None:
-        for seconds in self._retry_seconds:
+        for seconds in RETRY_SECONDS:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), seconds)
             try:
@@ -276,242 +238,304 @@ class ReplyRecording:
                 last = problem
         _log.error("a reply could not be kept: %s", where_it_failed(last))
 
+    def note_output_limit(self, owner: str, model: str, fault: ErrorClass) -> None:
+        """Remember what a refusal says about the output that may be asked for."""
+        if fault.kind == "output_cap_too_large" and (fault.limit or fault.output_cap):
+            if len(self._output_limits) >= _MAX_MODELS:
+                self._output_limits.clear()
+            self._output_limits[owner, model] = (fault.limit, fault.output_cap)
 
-def _estimated_usage(exchange: GatewayExchange, reader: ReplyReader) -> CanonicalUsage | None:
-    """The usage of a reply that states none, by our own count; None where no reply came."""
-    if not reader.has_content:
-        return None
-    conversation = exchange.conversation
-    prompt = conversation.size.tokens if conversation else len(exchange.raw) // CHARS_PER_TOKEN
-    return CanonicalUsage(input_tokens=prompt, output_tokens=reader.output_tokens)
-
-
-FEWEST_MESSAGES = 4
-"""A conversation with fewer is not compacted."""
-
-LONG_WINDOW_BETA = "context-1m"
-"""In the beta header of Anthropic's wire: the client has the long window of a model."""
-LONG_WINDOW = 1_000_000
-_MAX_OUTPUT_LIMITS = 1_000
-_LEAST_MARGIN = 256
-"""Tokens that our count of a prompt may be too low by."""
-_LEAST_OUTPUT = 1_024
-"""Where less room is left, the client's own figure is sent: the upstream's refusal makes the conversation smaller."""
+    def output_cap(self, owner: str, model: str, asked: int, prompt: int) -> int:
+        """The output to ask for with a prompt of so many tokens, by what the upstream has refused before."""
+        window, most = self._output_limits.get((owner, model), (None, None))
+        room = asked if window is None else window - prompt - max(_LEAST_MARGIN, prompt // 32)
+        cap = min(asked, room, most or room)
+        return cap if cap >= _LEAST_OUTPUT else asked
 
 
-class RequestFitting:
-    """Makes requests fit. One for each gateway process."""
+@dataclass(slots=True)
+class Exchange:
+    """A request while it is served, and what was done for it so far."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        target: Callable[[str, str], ModelTarget],
-        handoffs: Handoffs,
-        recall: GatewayRecall,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.conversations = OpenConversations(runtime, clock)
-        self._runtime = runtime
-        self._target = target
-        self._handoffs = handoffs
-        self._recall = recall
-        self._binding: set[tuple[str, str]] = set()
-        """Owners and models that were found to bind thinking."""
-        self._output_limits: dict[tuple[str, str], tuple[int | None, int | None]] = {}
-        """By owner and model: the window that the upstream counts output into, and the most output it allows."""
+    gateway: Exchanges
+    http: web.Request
+    path: WirePath
+    caller: Caller
+    raw: bytes
+    started: float = field(default_factory=time.monotonic)
+    headers: Mapping[str, str] = field(init=False)
+    """Of the request, by their names in lower case."""
+    client: ClientProgram = field(init=False)
+    mode: Mode = field(init=False)
+    handoffs: HandoffWriter = field(init=False)
+    is_recall_on: bool = field(init=False)
+    own_compaction: OwnCompaction | None = field(init=False)
+    response: ClientResponse = field(init=False)
+    model: str = ""
+    host: str = ""
+    """Of the upstream that is asked."""
+    request: WireRequest | None = None
+    """The request as far as it was parsed; None where its history cannot be read."""
+    opened: OpenConversation | None = None
+    conversation: Conversation | None = None
+    taken: TakenHistory | None = None
+    """The history that the reply belongs behind."""
+    recovery: Recovery | None = None
+    shown: tuple[View, int] | None = None
+    """The view that the request was made from, and how many of its messages are sent."""
+    may_recall: bool = False
+    """Whether the model may be offered recall, once the conversation is folded."""
+    recall: RecallTurn | None = None
+    """Where recall is offered."""
+    sent: UpstreamRequest | None = None
+    drops_thinking: bool = False
+    """Whether thinking from before the newest fold is left out."""
+    drops_all_thinking: bool = False
+    is_folded: bool = False
+    is_fallback: bool = False
+    fold_waits_for: FoldDelay | None = None
+    status: int = 0
+    usage: CanonicalUsage | None = None
+    cost_micros: int | None = None
+    reservation: str | None = None
+    """What is reserved for it of the budget of its key."""
+    writing: asyncio.Task[None] | None = None
+    """Stores the new messages while the upstream is asked."""
+    recording: asyncio.Task[None] | None = None
+    """Stores the reply."""
+    is_stored: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the reply is stored, or will be later: the client may have its end."""
 
-    async def fit(
-        self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
-    ) -> Sequence[bytes] | None:
-        """The items to send in place of those that were received; None where the client's bytes are sent unchanged."""
-        request = exchange.request
+    def __post_init__(self) -> None:
+        self.headers = headers = {name.lower(): value for name, value in self.http.headers.items()}
+        caller, options = self.caller, self.gateway.options
+        self.client, self.own_compaction = client_of(headers), own_compaction(headers)
+        self.mode = _chosen(headers, MODE_HEADER, MODES) or caller.mode or options.mode
+        self.handoffs = _chosen(headers, HANDOFFS_HEADER, HANDOFF_WRITERS) or caller.handoffs or options.handoffs
+        recall = _chosen(headers, RECALL_HEADER, RECALL_CHOICES) or caller.recall or options.recall
+        self.is_recall_on = recall == "on"
+
+    async def run(self) -> web.StreamResponse:
+        """Serve the request."""
+        is_stream = self._read() and self.path.action != "count"
+        ping_seconds = self.gateway.options.ping_seconds
+        self.response = ClientResponse(self.http, self.path.wire, is_stream=is_stream, ping_seconds=ping_seconds)
+        if self.path.action == "count":
+            return await self._send(await self.or_fall_back(self._count()))
+        if self.path.action == "compact":
+            return await self._send(None)
+        if self.path.wire.has_handles and (handle := await self._handle()) is not None:
+            return await self._give_handle(handle)
+        return await self._send(await self.or_fall_back(self._fit()))
+
+    def end(self) -> None:
+        """Let go of the conversation, and report the exchange once all of it is stored."""
+        if self.opened is not None:
+            self.opened.waiting -= 1  # it stays named in the record
+            self.opened.used_at = self.gateway.options.clock()
+        self._release()
+        last = self.recording or self.writing
+        if last is None or last.done():
+            self.gateway.observers.exchange(self.record())
+        else:
+            self.gateway.watch(last)
+            last.add_done_callback(lambda _: self.gateway.observers.exchange(self.record()))
+
+    def record(self) -> ExchangeRecord:
+        """The figures of the exchange, for metrics and logs."""
+        return ExchangeRecord(
+            self.path.wire.name,
+            self.path.action,
+            self.client.name,
+            self.mode,
+            self.model,
+            self.status,
+            time.monotonic() - self.started,
+            len(self.raw),
+            self.opened.view.session if self.opened else None,
+            self.is_folded,
+            self.is_fallback,
+            len(self.recovery.tried) if self.recovery else 0,
+            self.usage,
+            self.cost_micros,
+            self.fold_waits_for,
+            self.own_compaction,
+        )
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def _read(self) -> bool:
+        """Parse the request as far as needed; whether its reply is a stream. What cannot be parsed passes."""
+        path = self.path
+        try:
+            body = RequestBody(self.raw)
+            self.model = (path.model or body.text("model"))[:MAX_MODEL_CHARS]
+            self.request = path.wire.read(body, path)
+            if self.request is not None and not self.client.name:
+                self.client = client_by_prompt(self.request.prompt)
+        except NestedTooDeep:
+            self.status = 400
+            raise Refusal(400, "the values of the request are nested too deep") from None
+        except UnreadableBody:
+            self.request = None
+            return False
+        except Exception as problem:
+            self.fall_back(problem)
+            return b'"stream":true' in self.raw.replace(b" ", b"")
+        return path.wire.is_streamed(body, path) if self.request is None else self.request.is_streamed
+
+    async def or_fall_back(self, work: Awaitable[_Value]) -> _Value | None:
+        """The result of a step before the upstream's call; None if it fails, so that the client's bytes are sent."""
+        try:
+            return await work
+        except Refusal:
+            raise
+        except Exception as problem:
+            # The outermost door: the client's request comes first, whatever is wrong here.
+            self.fall_back(problem)
+            return None
+
+    def fall_back(self, problem: Exception) -> None:
+        """Send the client's bytes. The log names the place of the failure only: its text may quote a message."""
+        self.is_fallback, self.conversation = True, None
+        _log.error("a request passes as it came: %s", where_it_failed(problem))
+
+    # -- the conversation ----------------------------------------------------------------------------------------------
+
+    async def _fit(self) -> Sequence[bytes] | None:
+        """The items to send in place of the received ones; None where the client's bytes are sent unchanged."""
+        request = self.request
         if request is None or not request.items or not request.model:
             return None
-        if is_native(request):
-            exchange.mode = "observe"
+        if request.wire.compacts_natively and is_native(request):
+            self.mode = "observe"
         try:
             try:
-                return await response.waiting_for(self._take(exchange, request, headers))
+                return await self.response.waiting_for(self._take(request))
             except UnknownSession:
                 # The conversation was deleted after it was taken: what its client still sends begins a new one.
-                return await response.waiting_for(self._take(exchange, request, headers))
+                return await self.response.waiting_for(self._take(request))
         except ClewError as problem:
-            fall_back(exchange, problem)
-        if exchange.mode != "compact":
+            self.fall_back(problem)
+        if self.mode != "compact":
             return None
-        # What was folded stays folded, also while the store is away.
-        known = self.conversations.project(self._key(exchange, request, headers), request.items)
-        exchange.is_folded = known is not None
+        # What was folded stays folded, also while the store fails.
+        known = self.gateway.conversations.project(self._key(request), request.items)
+        self.is_folded = known is not None
         return known
 
-    async def fold_for_handle(
-        self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
-    ) -> HistoryHandle:
-        """Fold the conversation of a request now, and give a handle that represents it."""
-        await self._take(exchange, request, headers)
-        conversation, opened = exchange.conversation, exchange.opened
-        assert conversation is not None and opened is not None
-        async with opened.lock:
-            ready = await self._handoffs.ready(conversation)
-            if ready is None or not await conversation.use_prepared(ready, conversation.size.tokens):
-                await conversation.compact_now()
-            if (own := await opened.view.own(conversation)) is not conversation:
-                self._use(exchange, own)
-                await own.compact_now()
-            return HistoryHandle(own.session, own.view.next_seq)
-
-    async def count(
-        self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
-    ) -> Sequence[bytes] | None:
-        """The items that would be sent for a request that is only counted; None for the client's bytes."""
-        shown = await self.conversations.project_for_count(self._key(exchange, request, headers), request)
-        return self._recall.count(exchange, request, headers, shown)
-
-    async def show_again(self, exchange: GatewayExchange) -> Sequence[bytes] | None:
-        """The items to send for the view as it is, after something was decided otherwise for the exchange."""
-        request, opened, conversation = exchange.request, exchange.opened, exchange.conversation
-        assert request is not None and opened is not None and conversation is not None  # something was offered
-        async with opened.lock:
-            return await self._shown(exchange, request, opened, conversation)
-
-    async def make_smaller(
-        self, exchange: GatewayExchange, fault: ErrorClass, words: str, response: ClientResponse
-    ) -> Sequence[bytes] | None:
-        """The items to send after a refusal, or None for the client's bytes; `CannotShrink` where it is to pass."""
-        request, opened, conversation = exchange.request, exchange.opened, exchange.conversation
-        recovery = exchange.recovery
-        if request is None or opened is None or conversation is None or recovery is None:
-            raise CannotShrink
-        if refuses_thinking(words) and not exchange.drops_all_thinking:
-            # An undo may have changed what precedes thoughts since the fold: then those go as well.
-            exchange.drops_all_thinking = exchange.drops_thinking or self._binds(exchange, request)
-            exchange.drops_thinking = True
-            self._binding.add((exchange.caller.owner, request.model))
-        elif not await response.waiting_for(recovery.make_smaller(fault)):
-            raise CannotShrink
-        if fault.kind == "output_cap_too_large" and (fault.limit or fault.output_cap):
-            if len(self._output_limits) >= _MAX_OUTPUT_LIMITS:
-                self._output_limits.clear()
-            self._output_limits[exchange.caller.owner, request.model] = (fault.limit, fault.output_cap)
-        async with opened.lock:
-            if (own := await opened.view.own(conversation)) is not conversation:
-                self._use(exchange, own)
-                recovery.conversation = own
-            return await self._shown(exchange, request, opened, own)
-
-    # -- one request ---------------------------------------------------------------------------------------------------
-
-    async def _take(
-        self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
-    ) -> Sequence[bytes] | None:
-        whole = await without_handle(request, self._runtime.store, exchange.caller.owner)
-        is_expanded, request = whole is not request, whole
-        exchange.request = request
-        async with self.conversations.matched(self._key(exchange, request, headers), request) as matched:
+    async def _take(self, request: WireRequest) -> Sequence[bytes] | None:
+        """Bring the request into its conversation, fold that where due, and give the items to send."""
+        store, received = self.gateway.runtime.store, request
+        if request.wire.has_handles:
+            request = await without_handle(request, store, self.caller.owner)
+        self.request = request
+        async with self.gateway.conversations.matched(self._key(request), request) as matched:
             opened = matched.opened
-            exchange.hold(opened)
-            target = self._target_of(exchange, request, headers)
-            conversation = await opened.take(request, matched, target)
-            exchange.may_recall = self._recall.may_offer(exchange, request, headers)
-            self._use(exchange, conversation)
-            self._watch_writing(exchange, conversation.writing)
-            exchange.taken = opened.view.taken
-            if exchange.mode == "observe":
+            self._hold(opened)
+            self.conversation = conversation = await opened.take(request, matched, self._target_of(request))
+            self._watch_writing(conversation.writing)
+            self.taken = opened.view.taken
+            if self.mode == "observe":
                 return None
-            if exchange.mode == "spill":
+            if self.mode == "spill":
                 await bound_newest(conversation)
             else:
-                await self._fold_if_due(exchange, request, conversation)
+                await self._fold_if_due(request, opened, conversation)
                 if (own := await opened.view.own(conversation)) is not conversation:
-                    self._use(exchange, conversation := own)
-                    await self._fold_if_due(exchange, request, conversation)
-                self._lower_output(exchange, conversation)
-            shown = await self._shown(exchange, request, opened, conversation)
-            return list(request.items) if shown is None and is_expanded else shown
+                    self.conversation = conversation = own
+                    await self._fold_if_due(request, opened, conversation)
+                self._lower_output(conversation)
+            shown = await self._show(request, opened, conversation)
+            return list(request.items) if shown is None and request is not received else shown
 
-    def _use(self, exchange: GatewayExchange, conversation: Conversation) -> None:
-        exchange.conversation = conversation
-        conversation.engine.recall_hint = RECALL_HINT if exchange.may_recall else ""
+    def _key(self, request: WireRequest) -> ConversationKey:
+        """Under which the conversation of a request is looked up."""
+        joined = self.headers.get(SESSION_HEADER, "").strip()[:MAX_NAME_CHARS]
+        named = joined or session_named(self.client, self.headers, request.body)
+        is_summary = self.own_compaction == "asked" or (request.wire.has_handles and asks_for_handle(request))
+        lineage = lineage_of(request, named, has_tools=request.has_tools or is_summary, is_joined=bool(joined))
+        return ConversationKey(self.caller.owner, lineage.name, lineage.tree)
 
-    def _target_of(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ModelTarget:
+    def _hold(self, opened: OpenConversation) -> None:
+        """Keep a conversation open until the exchange ends, in place of the one that was held."""
+        if self.opened is not None:
+            self.opened.waiting -= 1
+        opened.waiting += 1
+        self.opened = opened
+
+    def _target_of(self, request: WireRequest) -> ModelTarget:
         """The model of a request, with the window that its headers ask for."""
-        target = self._target(request.model, exchange.path.kind)
-        betas = headers.get("anthropic-beta", "").encode() + request.body.field(
-            "anthropic_beta"
-        )  # Bedrock: in the body
-        if LONG_WINDOW_BETA.encode() in betas and target.endpoint is None:
+        target = self.gateway.target(request.model, self.path.kind)
+        # Bedrock has the betas in the body.
+        betas = self.headers.get("anthropic-beta", "").encode() + request.body.field("anthropic_beta")
+        if LONG_WINDOW_BETA in betas and target.endpoint is None:
             target = replace(target, endpoint={"context_length": LONG_WINDOW})
-        return replace(target, max_tokens=request.max_output, account=exchange.caller.owner)
+        return replace(target, max_tokens=request.max_output, account=self.caller.owner)
 
-    def _lower_output(self, exchange: GatewayExchange, conversation: Conversation) -> None:
-        """Ask for less output at once, where the upstream has refused as much before."""
-        recovery = exchange.recovery
-        known = self._output_limits.get((exchange.caller.owner, conversation.target.model))
-        if recovery is None or recovery.max_tokens is None or known is None:
-            return
-        window, most = known
-        prompt = conversation.size.tokens
-        room = recovery.max_tokens if window is None else window - prompt - max(_LEAST_MARGIN, prompt // 32)
-        cap = min(recovery.max_tokens, room, most or room)
-        if _LEAST_OUTPUT <= cap < recovery.max_tokens:
-            recovery.max_tokens = cap
-
-    def _watch_writing(self, exchange: GatewayExchange, writing: asyncio.Task[None] | None) -> None:
+    def _watch_writing(self, writing: asyncio.Task[None] | None) -> None:
         """Log a failure to store the new messages; the client sends them again with the next request."""
         if writing is None:
             return
 
-        def tell(written: asyncio.Task[None]) -> None:
+        def log_failure(written: asyncio.Task[None]) -> None:
             problem = None if written.cancelled() else written.exception()
             if problem is not None:
-                exchange.is_fallback = True
+                self.is_fallback = True
                 _log.error("a request could not be kept: %s", where_it_failed(problem))
 
-        exchange.writing = writing
-        writing.add_done_callback(tell)
+        self.writing = writing
+        writing.add_done_callback(log_failure)
 
-    async def _fold_if_due(self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation) -> None:
-        """Fold where the window is nearly full, and that is worth it. Real usage of the last turn counts first.
+    # -- folding -------------------------------------------------------------------------------------------------------
 
-        Where a model writes handoffs, one that is ready is used, and none is waited for. Below the threshold that may
-        be too: behind a finished task, and where the provider's cache has expired, so that all would be read anew.
+    async def _fold_if_due(self, request: WireRequest, opened: OpenConversation, conversation: Conversation) -> None:
+        """Fold where the window is nearly full and it pays. Real usage of the last turn is used where there is some.
+
+        Where a model writes handoffs, one that is ready is used, and none is waited for.
         """
         options = TurnOptions(tools=request.tools, prompt=request.prompt)
-        exchange.recovery = Recovery(conversation, options, request.max_output)
+        self.recovery = Recovery(conversation, options, request.max_output)
         tokens, window = conversation.measure(options), conversation.window.tokens
         if len(conversation.messages) < FEWEST_MESSAGES and tokens < window:
             return
         is_due = conversation.is_due(tokens)
-        is_by_model = self._handoffs.is_by_model(exchange, conversation)
+        if not is_due and tokens < min(IDLE_AT * window, FINISHED_AT * conversation.engine.threshold_tokens):
+            return  # too small for a fold of any kind
+        self._allow_recall(conversation)
         must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
         if is_due and not must:
-            target = conversation.target
-            if not pays_back(tokens, conversation.turns, request.model, target.served_by):
-                exchange.fold_waits_for = "payback"
+            served_by = conversation.target.served_by
+            if not pays_back(tokens, conversation.turns, request.model, served_by):
+                self.fold_waits_for = "payback"
                 return
+        is_by_model = self._is_by_model
         if not is_by_model:
             if conversation.preparer.task is not None and conversation.preparer.asks_model:
                 await conversation.drop_prepared()
             await conversation.fit(options)
         if not is_due:
-            await self._fold_early(exchange, request, conversation, tokens)
-            return
-        if is_by_model:
-            ready = await self._handoffs.ready(conversation)
-            is_used = ready is not None and await conversation.use_prepared(ready, tokens)
+            await self._fold_early(request, opened, conversation, tokens, is_by_model=is_by_model)
+        elif is_by_model:
+            is_used = await self._use_ready(conversation, tokens)
             if must and not is_used:
                 await conversation.compact_at_once(tokens)
             elif not is_used:
-                exchange.fold_waits_for = "handoff"
+                self.fold_waits_for = "handoff"
 
     async def _fold_early(
-        self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation, tokens: int
+        self,
+        request: WireRequest,
+        opened: OpenConversation,
+        conversation: Conversation,
+        tokens: int,
+        *,
+        is_by_model: bool,
     ) -> None:
-        """Fold a request below the threshold where its handoff costs nothing more, and it pays."""
-        threshold, opened = conversation.engine.threshold_tokens, exchange.opened
+        """Fold below the threshold where it pays: behind a finished task, or where the provider's cache has expired."""
+        threshold = conversation.engine.threshold_tokens
         if not conversation.may_fold_early(tokens):
             return
-        is_by_model = self._handoffs.is_by_model(exchange, conversation)
         ttl = request.wire.cache_ttl(request.body.raw)
         is_cold = (
             ttl is not None
@@ -520,366 +544,279 @@ class RequestFitting:
             and await conversation.is_cold(ttl)
         )
         if is_cold:
-            ready = await self._handoffs.ready(conversation) if is_by_model else None
-            is_used = ready is not None and await conversation.use_prepared(ready, tokens, "cold")
+            is_used = is_by_model and await self._use_ready(conversation, tokens, "cold")
             # A model that can open what was folded continues as well with a built-in handoff.
-            if not is_used and (not is_by_model or exchange.may_recall):
+            if not is_used and (not is_by_model or self.may_recall):
                 await conversation.compact_at_once(tokens, "cold")
-        elif opened is not None and opened.has_finished_task:
+        elif opened.has_finished_task:
             # Once only: in the middle of the next task a fold waits for the threshold.
             opened.has_finished_task = False
-            if is_by_model and (ready := await self._handoffs.ready(conversation)):
-                await conversation.use_prepared(ready, tokens, "finished")
+            if is_by_model:
+                await self._use_ready(conversation, tokens, "finished")
 
-    async def _shown(
-        self, exchange: GatewayExchange, request: WireRequest, opened: OpenConversation, conversation: Conversation
-    ) -> Sequence[bytes] | None:
-        """The items to send for the view as it is now; the caller holds the lock."""
-        before = None
-        if request.wire.dialect == "anthropic" and (exchange.drops_thinking or self._binds(exchange, request)):
-            before = await opened.first_item_since_fold(conversation)
-            if exchange.drops_all_thinking or (before is None and exchange.drops_thinking):
-                before = len(request.items)
-        shown = opened.show(conversation, request.items, without_thinking, before or 0)
-        items = await self._recall.offer(exchange, request, opened, conversation, shown)
-        exchange.shown = (conversation.view.stored, len(conversation.messages))
-        exchange.is_folded = items is not None
-        exchange.taken = opened.view.taken
-        return items
-
-    def _binds(self, exchange: GatewayExchange, request: WireRequest) -> bool:
-        return (exchange.caller.owner, request.model) in self._binding or binds_thinking(request.model)
-
-    def _key(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ConversationKey:
-        joined = headers.get(SESSION_HEADER, "").strip()[:MAX_NAME_CHARS]
-        named = joined or session_named(exchange.client, headers, request.body)
-        has_tools = request.has_tools or exchange.own_compaction == "asked" or asks_for_handle(request)
-        lineage = lineage_of(request, named, has_tools=has_tools, is_joined=bool(joined))
-        return ConversationKey(exchange.caller.owner, lineage.name, lineage.tree)
-
-
-class CannotShrink(Exception):  # noqa: N818 (reads as what it says)
-    """A request that was refused cannot be made smaller, or is no conversation: the refusal passes to the client."""
-
-
-async def or_fall_back(exchange: GatewayExchange, work: Awaitable[_Value]) -> _Value | None:
-    """The result of the work before the upstream is called; None if it fails, so that the client's bytes are sent."""
-    try:
-        return await work
-    except Refusal:
-        raise
-    except Exception as problem:
-        # The outermost door: the client's request comes first, whatever is wrong here.
-        fall_back(exchange, problem)
-        return None
-
-
-def fall_back(exchange: GatewayExchange, problem: Exception) -> None:
-    """Send the client's bytes, since something failed. The log names the place only: the text may quote a message."""
-    exchange.is_fallback, exchange.conversation = True, None
-    _log.error("a request passes as it came: %s", where_it_failed(problem))
-
-
-MAX_HELD_BYTES = 1024 * 1024
-"""Of events at the beginning of a stream, which are held until it is clear that they are no refusal."""
-_ELSEWHERE = frozenset((429, 500, 502, 503, 504, 529))
-"""Answers after which the next upstream is asked, where there is one."""
-
-
-class Exchanges:
-    """Runs exchanges. One for each gateway process."""
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        upstreams: Upstreams,
-        callers: Callers,
-        *,
-        target: Callable[[str, str], ModelTarget],
-        mode: Mode = "compact",
-        handoffs: HandoffWriter = "model",
-        recall: bool = True,
-        on_begin: Callable[[], None] = lambda: None,
-        on_exchange: Callable[[ExchangeRecord], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        adds_breakpoints: bool = False,
-        ping_seconds: float = PING_SECONDS,
-        hold_seconds: float = HOLD_SECONDS,
-    ) -> None:
-        self.mode: Mode = mode
-        self._runtime = runtime
-        self._on_begin = on_begin
-        self._clock = clock
-        self._upstreams = upstreams
-        self._adds_breakpoints = adds_breakpoints
-        self._ping_seconds = ping_seconds
-        self.handoffs = Handoffs(runtime, upstreams, callers, handoffs, clock)
-        self._recall = GatewayRecall(runtime, callers, is_on=recall)
-        self._fitting = RequestFitting(runtime, target, self.handoffs, self._recall, clock)
-        self._recording = ReplyRecording(
-            runtime, callers, target, self.handoffs, on_exchange, hold_seconds=hold_seconds
-        )
+    async def _use_ready(self, conversation: Conversation, tokens: int, *reason: str) -> bool:
+        """Fold with the handoff that a model has written; whether there is one that can be used."""
+        ready = await self.gateway.handoffs.ready(conversation)
+        return ready is not None and await conversation.use_prepared(ready, tokens, *reason)
 
     @property
-    def conversations(self) -> OpenConversations:
-        return self._fitting.conversations
+    def _is_by_model(self) -> bool:
+        """Whether a model writes the handoff of the conversation, so that a fold may wait for it."""
+        return self.handoffs == "model" and self.gateway.handoffs.is_possible(self)
 
-    async def answer(self, http: web.Request, path: WirePath, caller: Caller, raw: bytes) -> web.StreamResponse:
-        """Serve one request that is for a model."""
-        self._on_begin()
-        headers = {name.lower(): value for name, value in http.headers.items()}
-        mode, writer = self._mode_of(headers, caller), self.handoffs.writer_for(headers, caller)
-        exchange = GatewayExchange(http, path, caller, raw, client_of(headers), mode, writer)
-        exchange.own_compaction = own_compaction(headers)
-        try:
-            if path.action == "count":
-                self._read(exchange)
-                response = ClientResponse(http, path.wire, is_stream=False)
-                return await self._send(exchange, response, await self._counted(exchange, headers))
-            is_stream = self._read(exchange)
-            response = ClientResponse(http, path.wire, is_stream=is_stream, ping_seconds=self._ping_seconds)
-            if path.action == "compact":
-                return await self._send(exchange, response, None)
-            if (handle := await self._handle(exchange, headers, response)) is not None:
-                return await self._give_handle(exchange, handle, response)
-            return await self._send(exchange, response, await self._fitted(exchange, headers, response))
-        finally:
-            if exchange.opened is not None:
-                exchange.opened.waiting -= 1  # it stays named in the record
-                exchange.opened.used_at = self._clock()
-            self._recording.release(exchange)
-            self._recording.tell(exchange)
+    def _allow_recall(self, conversation: Conversation) -> None:
+        """Find out whether recall may be offered, and let the engine name its tools in a handoff."""
+        self.may_recall = self.gateway.recall.may_offer(self)
+        conversation.engine.recall_hint = RECALL_HINT if self.may_recall else ""
 
-    async def look_after_idle(self) -> None:
-        """Fold conversations whose cache is about to expire, and close those that rest. Called every few seconds."""
-        self.handoffs.fold_idle(self.conversations.by_use())
-        if await self.conversations.close_idle() > RELEASED_BYTES:
-            await self._runtime.in_thread(release_memory)
+    def _lower_output(self, conversation: Conversation) -> None:
+        """Ask for less output at once, where the upstream has refused as much before."""
+        recovery = self.recovery
+        if recovery is not None and recovery.max_tokens is not None:
+            owner, model = self.caller.owner, conversation.target.model
+            recovery.max_tokens = self.gateway.output_cap(owner, model, recovery.max_tokens, conversation.size.tokens)
 
-    async def close(self) -> None:
-        """Wait until every reply that came is kept."""
-        await self._recording.close()
-
-    # -- before the upstream is asked ----------------------------------------------------------------------------------
-
-    def _mode_of(self, headers: Mapping[str, str], caller: Caller) -> Mode:
-        """The mode of this request, of this caller, or of the gateway, in this order."""
-        asked = headers.get(MODE_HEADER, "").strip().lower()
-        return next((mode for mode in MODES if mode == asked), None) or caller.mode or self.mode
-
-    def _read(self, exchange: GatewayExchange) -> bool:
-        """Read the request as far as needed; whether its reply is a stream. What cannot be read passes."""
-        try:
-            body = RequestBody(exchange.raw)
-            exchange.model = (exchange.path.model or body.text("model"))[:MAX_MODEL_CHARS]
-            exchange.request = exchange.path.wire.read(body, exchange.path)
-            if exchange.request is not None and not exchange.client.name:
-                exchange.client = client_by_prompt(exchange.request.prompt)
-        except NestedTooDeep:
-            exchange.status = 400
-            raise Refusal(400, "the values of the request are nested too deep") from None
-        except UnreadableBody:
-            exchange.request = None
-            return False
-        except Exception as problem:
-            fall_back(exchange, problem)
-            return b'"stream":true' in exchange.raw.replace(b" ", b"")
-        if exchange.request is None:
-            is_streamed = exchange.path.is_streamed
-            return body.field("stream") == b"true" if is_streamed is None else is_streamed
-        return exchange.request.is_streamed
-
-    async def _fitted(
-        self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
+    async def _show(
+        self, request: WireRequest, opened: OpenConversation, conversation: Conversation
     ) -> Sequence[bytes] | None:
-        """The items to send in place of those that were received; None where the client's bytes are sent unchanged."""
-        return await or_fall_back(exchange, self._fitting.fit(exchange, headers, response))
+        """The items to send for the view as it is now; None where they are the client's. The caller holds the lock."""
+        before = None
+        if request.wire.dialect == "anthropic" and (self.drops_thinking or self._binds(request)):
+            before = await opened.first_item_since_fold(conversation)
+            if self.drops_all_thinking or (before is None and self.drops_thinking):
+                before = len(request.items)
+        items: Sequence[bytes] | None = opened.show(conversation, request.items, without_thinking, before or 0)
+        turn, self.recall = self.recall, None
+        if items is not None and conversation.is_compacted:
+            self._allow_recall(conversation)
+            items = await self.gateway.recall.offer(self, turn, items)
+        self.shown = (conversation.view.stored, len(conversation.messages))
+        self.is_folded = items is not None
+        self.taken = opened.view.taken
+        return items
 
-    async def _counted(self, exchange: GatewayExchange, headers: Mapping[str, str]) -> Sequence[bytes] | None:
+    def _binds(self, request: WireRequest) -> bool:
+        return (self.caller.owner, request.model) in self.gateway.binding or binds_thinking(request.model)
+
+    # -- counts and handles --------------------------------------------------------------------------------------------
+
+    async def _count(self) -> Sequence[bytes] | None:
         """The items to count, so that the answer agrees with the usage that the client receives."""
-        if exchange.request is None or exchange.mode == "observe":
+        request = self.request
+        if request is None or self.mode == "observe":
             return None
-        return await or_fall_back(exchange, self._fitting.count(exchange, exchange.request, headers))
+        items = await self.gateway.conversations.project_for_count(self._key(request), request)
+        if items is not None and self.gateway.recall.may_offer(self):
+            self.recall = turn_for(request)
+        return items
 
-    async def _handle(
-        self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
-    ) -> HistoryHandle | None:
+    async def _handle(self) -> HistoryHandle | None:
         """A handle for the conversation, which is folded now; None where the client asks for none, or that fails."""
-        request = exchange.request
-        if request is None or exchange.mode == "observe" or not asks_for_handle(request):
+        request = self.request
+        if request is None or self.mode == "observe" or not asks_for_handle(request):
             return None
         asked = replace(request, items=request.items[:-1])
-        folded = self._fitting.fold_for_handle(exchange, asked, headers)
-        handle = await or_fall_back(exchange, response.waiting_for(folded))
-        exchange.request = request if handle is None else asked
+        handle = await self.or_fall_back(self.response.waiting_for(self._fold_for_handle(asked)))
+        self.request = request if handle is None else asked
         return handle
 
-    async def _give_handle(
-        self, exchange: GatewayExchange, handle: HistoryHandle, response: ClientResponse
-    ) -> web.StreamResponse:
+    async def _fold_for_handle(self, request: WireRequest) -> HistoryHandle:
+        """Fold the conversation of a request now, and give a handle that represents it."""
+        await self._take(request)
+        conversation, opened = self.conversation, self.opened
+        assert conversation is not None and opened is not None
+        async with opened.lock:
+            self._allow_recall(conversation)
+            if not await self._use_ready(conversation, conversation.size.tokens):
+                await conversation.compact_now()
+            if (own := await opened.view.own(conversation)) is not conversation:
+                self.conversation = own
+                self._allow_recall(own)
+                await own.compact_now()
+            return HistoryHandle(own.session, own.view.next_seq)
+
+    async def _give_handle(self, handle: HistoryHandle) -> web.StreamResponse:
         """Answer with a handle for the conversation, and nothing else."""
-        assert exchange.conversation is not None and exchange.request is not None
-        reply = handle_reply(handle, exchange.request.model, exchange.conversation.size.tokens)
-        exchange.status, exchange.is_folded = 200, True
-        if not response.is_stream:
+        assert self.conversation is not None and self.request is not None
+        reply = handle_reply(handle, self.request.model, self.conversation.size.tokens)
+        self.status, self.is_folded = 200, True
+        if not self.response.is_stream:
             return web.json_response(reply)
-        await response.begin(200, CIMultiDict({"Content-Type": "text/event-stream"}))
+        await self.response.begin(200, CIMultiDict({"Content-Type": "text/event-stream"}))
         for event in handle_events(reply):
-            await response.write(event)
-        return await response.end()
+            await self.response.write(event)
+        return await self.response.end()
 
     # -- the upstream --------------------------------------------------------------------------------------------------
 
-    async def _send(
-        self, exchange: GatewayExchange, response: ClientResponse, items: Sequence[bytes] | None
-    ) -> web.StreamResponse:
+    async def _send(self, items: Sequence[bytes] | None) -> web.StreamResponse:
         """Send, and pass the reply back; an overflow is recovered from as often as the ladder allows."""
-        servers = self._servers(exchange)
+        response, servers = self.response, self._servers()
         first = servers[0]
         try:
-            await self._recording.reserve(exchange)
+            await self._reserve()
         except Refusal as over_budget:
-            exchange.status = over_budget.status
+            self.status = over_budget.status
             if not response.has_begun:
                 raise
             return await response.fail(over_budget.status, str(over_budget))
         while True:
-            max_output = exchange.recovery.max_tokens if exchange.recovery else None
-            body = self._body(exchange, items, max_output)
-            url, headers = self._addressed(exchange, servers[0], is_fallback=servers[0] is not first)
+            body = self._body(items)
+            url, headers = self._addressed(servers[0], is_fallback=servers[0] is not first)
             try:
                 async with AsyncExitStack() as connection:
-                    opening = connection.enter_async_context(servers[0].open(exchange.http.method, url, headers, body))
-                    is_later = exchange.recall is not None and exchange.recall.rounds > 0
-                    reply = await (response.waiting_for(opening) if is_later else opening)
-                    exchange.status = reply.status
+                    opening = connection.enter_async_context(servers[0].open(self.http.method, url, headers, body))
+                    reply = await (response.waiting_for(opening) if self._is_later_round else opening)
+                    self.status = reply.status
                     if reply.status < 400:
-                        self._keep_sent(exchange, url, headers, body)
-                        refusal = await self._pass_back(exchange, response, reply)
-                        if exchange.recall is not None and exchange.recall.asks_again:
+                        self._keep_sent(url, headers, body)
+                        refusal = await self._pass_back(reply)
+                        if self.recall is not None and self.recall.asks_again:
                             continue
                         if refusal is None:
-                            return await self._finish(exchange, response)
+                            return await self._finish()
                         status, text = 400, refusal.encode()
                     else:
                         status, text = reply.status, await read_error(reply)
                     answer_headers = headers_back(reply.headers)
             except UpstreamUnreachable as problem:
-                if self._is_left(servers, str(problem)):
+                if _moves_on(servers, str(problem)):
                     continue
-                exchange.status = 502
+                self.status = 502
                 return await response.fail(502, str(problem))
-            if status in _ELSEWHERE and self._is_left(servers, f"{servers[0].host} answers {status}"):
+            if status in _ELSEWHERE and _moves_on(servers, f"{servers[0].host} answers {status}"):
                 continue
             words = text.decode("utf-8", "replace")
-            fault = classify_error(status, words, exchange.host, headers=answer_headers, request=exchange.raw)
-            if not is_overflow(fault) and self._recall.refuse(exchange, status, words):
-                items = await or_fall_back(exchange, self._fitting.show_again(exchange))
+            fault = classify_error(status, words, self.host, headers=answer_headers, request=self.raw)
+            if not is_overflow(fault) and self.gateway.recall.refuse(self, status, words):
+                items = await self.or_fall_back(self._show_again())
                 continue
             try:
-                items = await self._fitting.make_smaller(exchange, fault, words if status == 400 else "", response)
-            except CannotShrink:
-                return await self._refuse(exchange, response, status, text, answer_headers)
+                items = await self._make_smaller(fault, words if status == 400 else "")
             except Exception as problem:
-                fall_back(exchange, problem)
-                return await self._refuse(exchange, response, status, text, answer_headers)
+                if not isinstance(problem, CannotShrink):
+                    self.fall_back(problem)
+                return await self._refuse(fault, status, text, answer_headers)
 
-    def _servers(self, exchange: GatewayExchange) -> list[UpstreamServer]:
+    @property
+    def _is_later_round(self) -> bool:
+        """Whether replies that only recalled preceded this one."""
+        return self.recall is not None and self.recall.rounds > 0
+
+    def _servers(self) -> list[UpstreamServer]:
         """The upstreams to ask, one after the other. A caller's own credential goes to the first one only."""
-        path, caller = exchange.path, exchange.caller
-        servers = self._upstreams.route(path.kind, exchange.model)
+        servers = self.gateway.upstreams.route(self.path.kind, self.model)
         if not servers:
-            exchange.status = 404
-            raise Refusal(404, f"no upstream of this gateway serves {exchange.model[:100]!r} on the wire {path.kind}")
-        if caller.key is None:
+            self.status = 404
+            message = f"no upstream of this gateway serves {self.model[:100]!r} on the wire {self.path.kind}"
+            raise Refusal(404, message)
+        if self.caller.key is None:
             # Without its credential, and without ours either.
             servers[1:] = [server for server in servers[1:] if server.key is None and server.aws is None]
         return servers
 
-    def _is_left(self, servers: list[UpstreamServer], problem: str) -> bool:
-        """Whether another upstream is left to ask; it is the first one then."""
-        if len(servers) > 1:
-            _log.warning("%s; asking %s", problem, servers[1].host)
-            del servers[0]
-            return True
-        return False
-
-    def _addressed(
-        self, exchange: GatewayExchange, server: UpstreamServer, *, is_fallback: bool
-    ) -> tuple[str, CIMultiDict[str]]:
+    def _addressed(self, server: UpstreamServer, *, is_fallback: bool) -> tuple[str, CIMultiDict[str]]:
         """The address and the headers of a request to an upstream."""
-        http, caller, exchange.host = exchange.http, exchange.caller, server.host
+        http, caller, self.host = self.http, self.caller, server.host
         headers = passed_headers(http.headers, caller.withheld(is_fallback=is_fallback))
         headers.update(caller.credential(server.key))
         is_bearer = headers.get("Authorization", "").lower().startswith("bearer ")
         if server.aws is not None and not (is_bearer or caller.is_signed or caller.key):
-            exchange.status = 401
+            self.status = 401
             raise Refusal(401, "the gateway signs for callers with a key of Clew, and for signed requests")
         query = caller.query(http.rel_url.raw_query_string, is_fallback=is_fallback)
-        return server.url(http.rel_url.raw_path, query, exchange.path.kind), headers
+        return server.url(http.rel_url.raw_path, query, self.path.kind), headers
 
-    def _keep_sent(self, exchange: GatewayExchange, url: str, headers: CIMultiDict[str], body: bytes) -> None:
-        """Keep the sent request with the exchange, so that a handoff can be requested after it."""
-        is_first = exchange.recall is None or not exchange.recall.rounds
-        if exchange.shown is not None and exchange.request is not None and is_first:
-            model, caller = exchange.request.model, exchange.caller
-            exchange.sent = UpstreamRequest(exchange.path, model, url, headers, body, caller, *exchange.shown)
-
-    def _body(self, exchange: GatewayExchange, items: Sequence[bytes] | None, max_output: int | None) -> bytes:
+    def _body(self, items: Sequence[bytes] | None) -> bytes:
         """The body to send: the client's bytes, unless something has to be changed in them."""
-        request = exchange.request
+        request = self.request
         if request is None:
-            return exchange.raw
+            return self.raw
+        max_output = self.recovery.max_tokens if self.recovery else None
         shown = request.items if items is None else items
         fields: dict[str, bytes] = {}
-        if exchange.recall is not None:
-            shown, fields = exchange.recall.items(shown), exchange.recall.fields()
-        if self._adds_breakpoints and exchange.mode != "observe" and wants_breakpoints(request):
+        if self.recall is not None:
+            shown, fields = self.recall.items(shown), self.recall.fields()
+        if self.gateway.options.adds_breakpoints and self.mode != "observe" and wants_breakpoints(request):
             return request.with_items(marked_items(shown), max_output, {**marked_prompt(request), **fields})
         is_same = items is None and max_output in (None, request.max_output) and not fields
-        return exchange.raw if is_same else request.with_items(shown, max_output, fields)
+        return self.raw if is_same else request.with_items(shown, max_output, fields)
+
+    def _keep_sent(self, url: str, headers: CIMultiDict[str], body: bytes) -> None:
+        """Keep the sent request, so that a handoff can be requested after it."""
+        if self.shown is not None and self.request is not None and not self._is_later_round:
+            model = self.request.model
+            self.sent = UpstreamRequest(self.path, model, url, headers, body, self.caller, *self.shown)
+
+    async def _show_again(self) -> Sequence[bytes] | None:
+        """The items to send for the view as it is, without what the upstream has refused."""
+        request, opened, conversation = self.request, self.opened, self.conversation
+        assert request is not None and opened is not None and conversation is not None  # something was offered
+        async with opened.lock:
+            return await self._show(request, opened, conversation)
+
+    async def _make_smaller(self, fault: ErrorClass, words: str) -> Sequence[bytes] | None:
+        """The items to send after a refusal, or None for the client's bytes; `CannotShrink` where it is to pass."""
+        request, opened, conversation, recovery = self.request, self.opened, self.conversation, self.recovery
+        if request is None or opened is None or conversation is None or recovery is None:
+            raise CannotShrink
+        if refuses_thinking(words) and not self.drops_all_thinking:
+            # An undo may have changed what precedes thinking since the fold: then that is left out as well.
+            self.drops_all_thinking = self.drops_thinking or self._binds(request)
+            self.drops_thinking = True
+            self.gateway.binding.add((self.caller.owner, request.model))
+        else:
+            self._allow_recall(conversation)
+            if not await self.response.waiting_for(recovery.make_smaller(fault)):
+                raise CannotShrink
+        self.gateway.note_output_limit(self.caller.owner, request.model, fault)
+        async with opened.lock:
+            if (own := await opened.view.own(conversation)) is not conversation:
+                self.conversation = recovery.conversation = own
+            return await self._show(request, opened, own)
 
     async def _refuse(
-        self, exchange: GatewayExchange, response: ClientResponse, status: int, text: bytes, headers: CIMultiDict[str]
+        self, fault: ErrorClass, status: int, text: bytes, headers: CIMultiDict[str]
     ) -> web.StreamResponse:
-        """Pass a refusal on as received; one that we could not recover from says what cannot be made smaller."""
-        words = text.decode("utf-8", "replace")
-        fault = classify_error(status, words, exchange.host, headers=headers, request=exchange.raw)
-        recovery, conversation = exchange.recovery, exchange.conversation
+        """Pass a refusal on as received; after a recovery that failed, say what cannot be made smaller."""
+        recovery, conversation, response = self.recovery, self.conversation, self.response
         is_tried = recovery is not None and recovery.tried and not recovery.has_failed
         if is_tried and recovery is not None and conversation is not None and is_overflow(fault):
             large = ", ".join(largest_parts(conversation, recovery.options))
-            exchange.status = 400
+            self.status = 400
             return await response.fail(400, f"Clew could not make this request small enough. It has: {large}.")
         if response.has_begun:
             return await response.fail(status, text.decode("utf-8", "replace")[:2_000])
         return web.Response(status=status, body=text, headers=headers)
 
-    async def _pass_back(
-        self, exchange: GatewayExchange, response: ClientResponse, reply: aiohttp.ClientResponse
-    ) -> str | None:
-        """Pass a reply on while it comes, and its end when it is stored.
+    # -- the reply -----------------------------------------------------------------------------------------------------
 
-        The text of a refusal where one preceded any content.
+    async def _pass_back(self, reply: aiohttp.ClientResponse) -> str | None:
+        """Pass a reply on as it is received, and its end when it is stored; the text of a refusal that preceded any
+        content.
         """
-        wire, kind = exchange.path.wire, reply.headers.get("Content-Type", "")
+        response, wire, kind = self.response, self.path.wire, reply.headers.get("Content-Type", "")
         reader = ReplyReader(wire, kind)
-        recall = None if exchange.path.action == "count" else exchange.recall
+        recall = None if self.path.action == "count" else self.recall
         if recall is not None:
             recall.begin_reply(reader, kind)
-        teller = self._teller(exchange, kind)
+        teller = self._teller(kind)
         headers = headers_back(reply.headers)
-        if exchange.opened is not None and exchange.opened.view.session is not None:
-            headers["x-clew-session"] = exchange.opened.view.session
+        if self.opened is not None and self.opened.view.session is not None:
+            headers["x-clew-session"] = self.opened.view.session
         end, held = HeldEnd(reader), bytearray()
-        holds = reader.is_stream and wire.keeps_errors_for_later and exchange.recovery is not None
-        # A body is given whole: until then an error of a later reply has its own status.
+        holds = reader.is_stream and wire.keeps_errors_for_later and self.recovery is not None
+        # A body is sent whole: until then an error of a later reply has its own status.
         waits = recall is not None and not reader.is_stream
+
+        async def write(chunk: bytes) -> None:
+            await response.write(teller.feed(chunk) if teller else chunk)
+
         if not holds and not waits:
             await response.begin(reply.status, headers)
         try:
-            is_later = recall is not None and recall.rounds > 0
-            async for chunk in response.chunks_of(reply.content) if is_later else reply.content.iter_any():
+            content = reply.content
+            async for chunk in response.chunks_of(content) if self._is_later_round else content.iter_any():
                 if recall is None:
                     chunk = end.feed(chunk)
                 else:
@@ -887,75 +824,212 @@ class Exchanges:
                     chunk = recall.feed(chunk)
                 if holds:
                     held += chunk
-                    if reader.problem and self._is_overflow(exchange, reader.problem):
+                    if self._is_overflow(reader.problem):
                         return reader.problem
                     if not reader.has_content and not reader.problem and len(held) < MAX_HELD_BYTES:
                         continue
                     chunk, holds = bytes(held), False
                     await response.begin(reply.status, headers)
-                await response.write(teller.feed(chunk) if teller else chunk)
+                await write(chunk)
                 if reader.is_at_end and recall is None:
-                    await self._recording.stored(exchange, reader)
-                    last = end.take()
-                    await response.write(teller.feed(last) if teller else last)
+                    await self._stored(reader)
+                    await write(end.take())
         except (aiohttp.ClientError, TimeoutError) as error:
             # The client sees what the upstream did: a stream that breaks off.
             _log.warning("the upstream broke off: %s", type(error).__name__)
-            await self._recording.stored(exchange, recall.reader() if recall else reader)
-            last = (bytes(held) if holds else b"") + end.take()
+            await self._stored(recall.reader() if recall else reader)
             with suppress(ConnectionError):  # the client may have gone, too
                 await response.begin(reply.status, headers)
-                await response.write(teller.feed(last) if teller else last)
-            if exchange.http.transport is not None:
-                exchange.http.transport.abort()
+                await write((bytes(held) if holds else b"") + end.take())
+            if self.http.transport is not None:
+                self.http.transport.abort()
             return None
         except (ConnectionError, asyncio.CancelledError):
-            # The client hung up. What came until then was used, and is charged.
-            self._recording.start(exchange, recall.reader() if recall else reader)
+            # The client hung up. What was received until then was used, and is charged.
+            self._start_recording(recall.reader() if recall else reader)
             raise
         reader.end()
         if holds:
-            if reader.problem and self._is_overflow(exchange, reader.problem):
+            if self._is_overflow(reader.problem):
                 return reader.problem
             await response.begin(reply.status, headers)
-            await response.write(teller.feed(bytes(held)) if teller else bytes(held))
+            await write(bytes(held))
         last = end.take()
         if recall is not None:
-            last = await response.waiting_for(self._recalled(exchange, recall, reader))
+            last = await response.waiting_for(self._end_of_recall(recall, reader))
             if recall.asks_again:
-                await response.write(teller.feed(last) if teller else last)
+                await write(last)
                 return None
-        await self._recording.stored(exchange, recall.recorded(reader) if recall else reader)
+        await self._stored(recall.recorded(reader) if recall else reader)
         await response.begin(reply.status, headers)
         response.write_last(teller.feed(last) + teller.end() if teller else last)
         return None
 
-    async def _recalled(self, exchange: GatewayExchange, recall: RecallTurn, reader: ReplyReader) -> bytes:
-        """What the client gets at the end of a reply whose model may recall."""
-        if await self._recall.goes_on(exchange, reader):
+    async def _end_of_recall(self, recall: RecallTurn, reader: ReplyReader) -> bytes:
+        """The bytes for the client at the end of a reply whose model may recall."""
+        if await self.gateway.recall.goes_on(self, recall, reader):
             return recall.next_reply()
         last = recall.end()
-        await self._recall.keep(exchange, reader)
+        await self.gateway.recall.keep(self, recall, reader)
         return last
 
-    def _teller(self, exchange: GatewayExchange, content_type: str) -> UsageTeller | None:
+    def _teller(self, content_type: str) -> UsageTeller | None:
         """Rewrites the usage that the client is shown; None where it is shown unchanged."""
-        conversation = exchange.conversation
-        if exchange.mode == "observe" or conversation is None:
+        conversation = self.conversation
+        if self.mode == "observe" or conversation is None:
             return None
-        window, size, client = conversation.window.tokens, len(exchange.raw), exchange.client
+        window, size, client = conversation.window.tokens, len(self.raw), self.client
         if size <= MAX_CLIENT_BYTES and told_prompt_tokens(client, window, window, size) == window:
-            return None  # nothing that fits the window is told otherwise
-        return UsageTeller(
-            exchange.path.wire, lambda real: told_prompt_tokens(client, window, real, size), content_type
-        )
+            return None  # any usage that fits the window is shown unchanged
+        wire = self.path.wire
+        return UsageTeller(wire, lambda real: told_prompt_tokens(client, window, real, size), content_type)
 
-    def _is_overflow(self, exchange: GatewayExchange, text: str) -> bool:
-        return is_overflow(classify_error(400, text, exchange.host, request=exchange.raw))
+    def _is_overflow(self, problem: str) -> bool:
+        """Whether an error inside a stream says that the request is too large."""
+        return bool(problem) and is_overflow(classify_error(400, problem, self.host, request=self.raw))
 
-    async def _finish(self, exchange: GatewayExchange, response: ClientResponse) -> web.StreamResponse:
-        finished = await response.end()
-        if exchange.recording is not None:
-            # A client that hangs up now has its reply, and it is kept.
-            await asyncio.shield(exchange.recording)
+    async def _finish(self) -> web.StreamResponse:
+        finished = await self.response.end()
+        if self.recording is not None:
+            # The client has its whole reply: if it hangs up now, the reply is still stored.
+            await asyncio.shield(self.recording)
         return finished
+
+    # -- storing and charging ------------------------------------------------------------------------------------------
+
+    async def _reserve(self) -> None:
+        """Reserve what the request will probably cost, where its caller has a budget; raises `Refusal`."""
+        if not self.caller.has_budget or self.path.action == "count":
+            return
+        asked = self.request.max_output if self.request is not None else None
+        usage = CanonicalUsage(self._counted_prompt, min(asked or RESERVED_OUTPUT, RESERVED_OUTPUT))
+        cost = call_of(usage, self.gateway.target(self.model, self.path.kind), "gateway").cost_micros
+        self.reservation = await self.gateway.callers.reserve(self.caller, cost or 0)
+
+    def _release(self) -> None:
+        """Release what was reserved, unless it was charged or the reply is still to be recorded."""
+        if self.reservation is not None and (self.recording is None or self.is_stored.is_set()):
+            self.gateway.watch(asyncio.create_task(self.gateway.callers.release(self.reservation)))
+            self.reservation = None
+
+    @property
+    def _counted_prompt(self) -> int:
+        """The tokens of the prompt by our own count."""
+        return self.conversation.size.tokens if self.conversation else len(self.raw) // CHARS_PER_TOKEN
+
+    def _start_recording(self, reader: ReplyReader) -> None:
+        """Begin to record the reply, once."""
+        if self.recording is None:
+            self.recording = asyncio.create_task(self._record(reader))
+            self.gateway.watch(self.recording)
+
+    async def _stored(self, reader: ReplyReader) -> None:
+        """Begin to record the reply, and wait until it is stored, but not longer than `hold_seconds`."""
+        if self.recording is None:
+            self._start_recording(reader)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.is_stored.wait(), self.gateway.options.hold_seconds)
+
+    async def _record(self, reader: ReplyReader) -> None:
+        """Store the reply and charge its cost. No failure here reaches the client."""
+        try:
+            await self._store_and_charge(reader)
+        except ClewError as problem:
+            self.is_fallback = True
+            _log.error("a reply could not be kept: %s", where_it_failed(problem))
+        finally:
+            self.is_stored.set()
+            self._release()
+
+    async def _store_and_charge(self, reader: ReplyReader) -> None:
+        gateway, stated = self.gateway, reader.usage()
+        self.usage = usage = stated or self._estimated_usage(reader)
+        if usage is None or self.path.action == "count":
+            return
+        call = await self._call(usage)
+        self.cost_micros = call.cost_micros
+        if self.recall is not None and self.recall.rounds:
+            self.usage = usage + self.recall.spent
+            self.cost_micros = None if call.cost_micros is None else call.cost_micros + self.recall.cost_micros
+        await gateway.store_or_retry(lambda: self._store(reader, stated, call))
+        reservation, self.reservation = self.reservation, None
+        if reservation is None:
+            self.is_stored.set()
+        # With a budget the end of the reply waits for the charge, so that the next request is admitted by it.
+        spending, cost = gateway.callers.add_spending, call.cost_micros or 0
+        may_go_on = await gateway.store_or_retry(lambda: spending(self.caller, cost, reservation))
+        self.is_stored.set()
+        conversation, opened = self.conversation, self.opened
+        if conversation is None or opened is None:
+            return
+        await self._store_facts(opened, conversation)
+        if reader.is_complete and self.mode == "compact":
+            self._prepare_handoff(opened, conversation, may_ask=bool(may_go_on))
+
+    def _estimated_usage(self, reader: ReplyReader) -> CanonicalUsage | None:
+        """The usage of a reply that states none, by our own count; None for a reply without content."""
+        return CanonicalUsage(self._counted_prompt, reader.output_tokens) if reader.has_content else None
+
+    async def _call(self, usage: CanonicalUsage) -> ModelCall:
+        """The call with its cost, and with the cost of the client's own request where there is a conversation."""
+        conversation, opened = self.conversation, self.opened
+        if conversation is None or opened is None:
+            return call_of(usage, self.gateway.target(self.model, self.path.kind), "gateway")
+        # Of the replies of one turn, the client's own request would have had only the last.
+        asked = self.recall.first_usage if self.recall and self.recall.first_usage else usage
+        direct = await opened.direct_usage(conversation, replace(asked, output_tokens=usage.output_tokens))
+        return call_of(usage, conversation.target, "gateway", direct=direct)
+
+    async def _store(self, reader: ReplyReader, stated: CanonicalUsage | None, call: ModelCall) -> None:
+        """Store the reply with its call; the call alone where no conversation can take the reply."""
+        conversation, opened, store = self.conversation, self.opened, self.gateway.runtime.store
+        if conversation is None or opened is None:
+            await store.record_call(None, call, owner=self.caller.owner)
+            return
+        conversation.note_sent()
+        if reader.is_complete:
+            async with opened.lock:
+                if await opened.record(reader.items(), stated, call, self.taken):
+                    return
+        try:
+            await store.record_call(conversation.session, call)
+        except UnknownSession:  # deleted meanwhile
+            await store.record_call(None, call, owner=self.caller.owner)
+
+    async def _store_facts(self, opened: OpenConversation, conversation: Conversation) -> None:
+        """Store which program's conversation it is and the window that was used, for lists and pages."""
+        window, threshold = conversation.window, conversation.engine.get_status().threshold_tokens
+        is_folded = self.mode == "compact" and self.gateway.runtime.options.settings.compression.enabled
+        used = StoredWindow(window.tokens, threshold if is_folded else None, window.source)
+        facts: dict[str, Any] = {WINDOW_STATE: asdict(used)}
+        if self.client.name:
+            facts[CLIENT_STATE] = self.client.name
+        if self.sent and self.sent.cache_ttl not in (None, "5m"):
+            facts[CACHE_TTL_STATE] = self.sent.cache_ttl
+        if facts != opened.stored_facts:
+            await self.gateway.runtime.store.set_state(conversation.session, facts)
+            opened.stored_facts = facts
+
+    def _prepare_handoff(self, opened: OpenConversation, conversation: Conversation, *, may_ask: bool) -> None:
+        """Have a handoff prepared where the window is filling; `may_ask`: whether the caller may spend more."""
+        opened.sent = opened.cached_until = None
+        is_large = conversation.size.tokens >= IDLE_AT * conversation.window.tokens
+        if may_ask and is_large and self.sent is not None and self._is_by_model:
+            self._allow_recall(conversation)
+            opened.sent = self.sent
+            self.gateway.handoffs.prepare_if_due(opened, self.sent, conversation, time.monotonic() - self.started)
+
+
+def _chosen(headers: Mapping[str, str], name: str, choices: Sequence[_Choice]) -> _Choice | None:
+    """The choice that a header names; None where it names none."""
+    asked = headers.get(name, "").strip().lower()
+    return next((it for it in choices if it == asked), None)
+
+
+def _moves_on(servers: list[UpstreamServer], problem: str) -> bool:
+    """Whether another upstream is left to ask; it is the first one then."""
+    if len(servers) > 1:
+        _log.warning("%s; asking %s", problem, servers[1].host)
+        del servers[0]
+        return True
+    return False

@@ -10,31 +10,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from multidict import CIMultiDict
 
 from clew.engines import ContextCompressor
 from clew.errors import ClewError
-from clew.gateway.admission import where_it_failed
-from clew.gateway.bodies import RequestBody, write_json
-from clew.gateway.callers import Caller, Callers
-from clew.gateway.clients import HANDOFFS_HEADER
+from clew.gateway.admission import Caller, Callers, where_it_failed
 from clew.gateway.conversations import (
-    HANDOFF_WRITERS,
-    GatewayExchange,
-    HandoffWriter,
     OpenConversation,
     UpstreamRequest,
     handoff_pays,
     is_time_to_prepare,
 )
-from clew.gateway.relay import ReplyReader
-from clew.gateway.upstream import Upstreams, UpstreamUnreachable, read_error
+from clew.gateway.upstream import ReplyReader, Upstreams, UpstreamUnreachable, read_error
+from clew.gateway.wires import RequestBody, write_json
 from clew.messages import written
 from clew.providers import ErrorClass, ProviderRefused, Reply, classify_error
 from clew.store import AUXILIARY
@@ -42,7 +36,6 @@ from clew.turn import (
     CACHE_SECONDS,
     FINISHED_AT,
     FOLD_BEFORE_SECONDS,
-    IDLE_AT,
     Conversation,
     HostCalls,
     PreparedCompaction,
@@ -54,6 +47,9 @@ from clew.turn import (
     reports_finished,
 )
 from clew.usage import CanonicalUsage
+
+if TYPE_CHECKING:
+    from clew.gateway.exchange import Exchange
 
 REFUSED_SECONDS = 3_600.0
 """So long a credential is not used again for what its provider refused."""
@@ -82,29 +78,24 @@ class Handoffs:
         runtime: Runtime,
         upstreams: Upstreams,
         callers: Callers,
-        writer: HandoffWriter = "model",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runtime = runtime
         self._upstreams = upstreams
         self._callers = callers
-        self._writer: HandoffWriter = writer
         self._clock = clock
         self._refused: dict[str, float] = {}
         """Credentials as far as known here, and until when they are not used again; the store has those of all."""
         self._preparing: set[asyncio.Task[bool]] = set()
         self._charging: set[asyncio.Task[bool]] = set()
 
-    def writer_for(self, headers: Mapping[str, str], caller: Caller) -> HandoffWriter:
-        """Who writes handoffs: as this request says, this caller's key, or the gateway, in this order."""
-        asked = headers.get(HANDOFFS_HEADER, "").strip().lower()
-        return next((writer for writer in HANDOFF_WRITERS if writer == asked), None) or caller.handoffs or self._writer
-
-    def is_by_model(self, exchange: GatewayExchange, conversation: Conversation) -> bool:
-        """Whether a model writes the handoff of a conversation, so that a fold may wait for it."""
-        request = exchange.request
-        # A client that sends its end otherwise each time begins a branch each time, with none of what was prepared.
-        if exchange.handoffs != "model" or request is None or conversation.view.unsettled:
+    def is_possible(self, exchange: Exchange) -> bool:
+        """Whether a model can be asked to write the handoff of a conversation."""
+        request, conversation = exchange.request, exchange.conversation
+        if request is None or conversation is None:
+            return False
+        if conversation.view.unsettled:
+            # A client that changes the end of its history begins a branch each time, and what was prepared is lost.
             return False
         if self._runtime.options.auxiliary is not None:
             return True
@@ -117,24 +108,14 @@ class Handoffs:
 
     # -- preparing -----------------------------------------------------------------------------------------------------
 
-    def prepare_if_due(self, exchange: GatewayExchange, *, may_ask: bool = True) -> None:
-        """Keep what was sent, and begin to prepare where the window is filling, or where it has been filling and a task
-        is finished. Called once a reply is recorded; `may_ask`: whether the caller may spend more.
-        """
-        opened, conversation = exchange.opened, exchange.conversation
-        if opened is None or conversation is None or exchange.mode != "compact":
-            return
-        tokens, threshold = conversation.size.tokens, conversation.engine.threshold_tokens
-        is_wanted = (
-            may_ask and self.is_by_model(exchange, conversation) and tokens >= IDLE_AT * conversation.window.tokens
-        )
-        opened.sent = exchange.sent if is_wanted else None
-        if opened.sent is None:
-            opened.cached_until = None
-            return
-        ttl, taken = opened.sent.cache_ttl, time.monotonic() - exchange.started
-        opened.cached_until = None if ttl is None else self._clock() - taken + CACHE_SECONDS[ttl]
+    def prepare_if_due(
+        self, opened: OpenConversation, sent: UpstreamRequest, conversation: Conversation, seconds: float
+    ) -> None:
+        """Begin to prepare where the threshold is near, or a task is finished; the request was sent `seconds` ago."""
+        ttl = sent.cache_ttl
+        opened.cached_until = None if ttl is None else self._clock() - seconds + CACHE_SECONDS[ttl]
         opened.answered = (conversation.session, conversation.view.next_seq)
+        tokens, threshold = conversation.size.tokens, conversation.engine.threshold_tokens
         turns, summary = conversation.turns, conversation.summary_tokens
         if is_time_to_prepare(tokens, turns, threshold):
             if handoff_pays(tokens, turns, summary, conversation.target):

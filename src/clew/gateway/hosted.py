@@ -21,9 +21,8 @@ from weakref import WeakValueDictionary
 
 from clew.engines import Compaction
 from clew.errors import ClewError, InvalidArgument, ProviderRefused, StoreError, UnknownSession
-from clew.gateway.admission import where_it_failed
+from clew.gateway.admission import RESERVED_OUTPUT, Caller, Callers, where_it_failed
 from clew.gateway.api import Refused, no_conversation
-from clew.gateway.callers import RESERVED_OUTPUT, Caller, Callers
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.providers import Delta, HttpProvider, OnDelta, Provider, Reply, Request
 from clew.store import CallFilter, NewSession, Session, Store, StoredMessage

@@ -16,13 +16,12 @@ from msgspec import UNSET, Struct
 from clew.engines import Fate
 from clew.errors import ClewError, InvalidArgument
 from clew.gateway import api
-from clew.gateway.admission import where_it_failed
-from clew.gateway.api import Given, Problem, Refused, problem_of, serves
-from clew.gateway.bodies import write_json
-from clew.gateway.callers import Caller, Callers, Refusal
+from clew.gateway.admission import Caller, Callers, Refusal, where_it_failed
+from clew.gateway.api import Given, Refused, refused, serves
 from clew.gateway.hosted import FoundConversation, HostedAnswer, HostedCaller, HostedCompaction, HostedConversations
 from clew.gateway.observe import EventFeed
-from clew.gateway.relay import PING_SECONDS
+from clew.gateway.upstream import PING_SECONDS
+from clew.gateway.wires import write_json
 from clew.providers import Delta, OnDelta
 from clew.store import (
     CallFilter,
@@ -49,8 +48,8 @@ def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None
     return web.Response(body=body, status=status, content_type="application/json", headers=headers)
 
 
-def refusal_answer(problem: Problem) -> web.Response:
-    return json_answer(problem.as_plain(), problem.status, problem.headers)
+def refusal_answer(refusal: Refused) -> web.Response:
+    return json_answer(refusal.as_plain(), refusal.status, refusal.headers)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -278,7 +277,7 @@ class HostingRoutes:
                 answer = await run(ApiCall(request, asker, await api.read_given(request, operation)))
                 return json_answer(answer, operation.status) if isinstance(answer, Struct) else answer
             except (Refusal, ClewError) as problem:
-                return refusal_answer(problem_of(problem, is_own_credential=is_own))
+                return refusal_answer(refused(problem, is_own_credential=is_own))
 
         return serve
 
@@ -288,13 +287,13 @@ class HostingRoutes:
             problem = Refused(
                 405, f"{request.method} is not served here", f"Use {allowed}.", headers={"Allow": allowed}
             )
-            return refusal_answer(problem_of(problem))
+            return refusal_answer(problem)
 
         return serve
 
     async def nothing_here(self, request: web.Request) -> web.StreamResponse:
         what = f"the gateway does not serve {request.method} {request.path[:200]}"
-        return refusal_answer(problem_of(Refused(404, what, "GET /clew/openapi.json says what there is.")))
+        return refusal_answer(Refused(404, what, "GET /clew/openapi.json says what there is."))
 
     async def end_streams(self, _application: web.Application) -> None:
         """End the streams of events: whoever follows them would keep the server from stopping."""
@@ -464,11 +463,11 @@ class HostingRoutes:
         try:
             return "done", msgspec.to_builtins(_answer(await task))
         except (Refusal, ClewError) as problem:
-            return "error", problem_of(problem, is_own_credential=asker.caller.key is None).as_plain()
+            return "error", refused(problem, is_own_credential=asker.caller.key is None).as_plain()
         except Exception as problem:
             # The outermost door of a stream that has begun.
             _log.error("a streamed answer failed: %s", where_it_failed(problem))
-            return "error", api.INTERNAL.as_plain()
+            return "error", api.internal_failure().as_plain()
 
     # -- compactions ---------------------------------------------------------------------------------------------------
 
@@ -629,11 +628,6 @@ class HostingRoutes:
 
 
 OPERATIONS = api.operations_of(HostingRoutes)
-
-
-def error_body(refusal: Refusal) -> dict[str, Any]:
-    """A refusal that was made before a call, as its answer."""
-    return problem_of(refusal).as_plain()
 
 
 def _idempotency_key(request: web.Request) -> str | None:

@@ -24,9 +24,8 @@ from itertools import groupby
 from typing import Any
 
 from clew.errors import StoreError, UnknownSession
-from clew.gateway.bodies import read_json, write_json
-from clew.gateway.callers import Refusal
-from clew.gateway.wires import WireRequest
+from clew.gateway.admission import Refusal
+from clew.gateway.wires import WireRequest, read_json, write_json
 from clew.messages import written
 from clew.store import Store, StoredMessage
 
@@ -104,8 +103,6 @@ def _marked(content: Any) -> Any:
 _MARK = "clew1."
 _TRIGGER = b"compaction_trigger"
 _COMPACT = b'"compact'
-_NATIVE = ("responses", "anthropic")
-"""Wires whose providers compact by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +129,7 @@ class HistoryHandle:
 
 def asks_for_handle(request: WireRequest) -> bool:
     """Whether the last item of a request asks for a compaction."""
-    if request.wire.dialect != "responses" or not request.items or _TRIGGER not in request.items[-1]:
+    if not request.items or _TRIGGER not in request.items[-1]:
         return False
     item = read_json(request.items[-1])
     return isinstance(item, dict) and item.get("type") == _TRIGGER.decode()
@@ -173,7 +170,7 @@ def _items_of(rows: Sequence[StoredMessage]) -> Iterator[Any]:
 
 def is_native(request: WireRequest) -> bool:
     """Whether a request asks the provider to compact by itself, or holds what a provider compacted."""
-    if request.wire.dialect not in _NATIVE or _COMPACT not in request.body.raw:
+    if _COMPACT not in request.body.raw:
         return False
     if "compaction" in request.body or _COMPACT in request.body.field("context_management"):
         return True
@@ -193,8 +190,6 @@ def _is_native_item(item: Any) -> bool:
 
 
 def _last_handle(request: WireRequest) -> tuple[int, HistoryHandle] | None:
-    if request.wire.dialect != "responses":
-        return None
     for at in range(len(request.items) - 1, -1, -1):
         if _MARK.encode() in request.items[at]:
             item = read_json(request.items[at])

@@ -7,19 +7,14 @@ the sum. An event that needs no change passes as the bytes that came.
 
 from __future__ import annotations
 
-import re
-import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from clew.gateway.aws import STREAM_TYPE, FrameReader, event_frame
-from clew.gateway.bodies import UnreadableBody, read_json, write_json
-from clew.gateway.relay import ReplyReader
-from clew.gateway.wires import GatewayWire
+from clew.gateway.upstream import ReplyReader, StreamEvents, stream_events
+from clew.gateway.wires import GatewayWire, UnreadableBody, read_json, write_json
 from clew.usage import CanonicalUsage
 
-_EVENT_END = re.compile(rb"\r?\n\r?\n")
 _DONE = "[DONE]"
 _BETWEEN = "\n\n"
 """Between the texts of two replies, on wires whose replies have one text."""
@@ -479,69 +474,44 @@ _MERGERS: dict[str, type[ReplyMerger]] = {
 
 
 class MergedReply:
-    """The bytes of several replies as one: `feed` and `end_reply` for each, then `end`."""
+    """The bytes of several replies as one: `feed` and `next_reply` for each, then `end`."""
 
     def __init__(self, dialect: str, names: frozenset[str]) -> None:
         self._merger = _MERGERS[dialect](names)
-        self._is_stream = self._is_framed = False
-        self._frames = FrameReader()
-        self._rest = b""
-        self._came: dict[int, tuple[Any, bytes]] = {}
-        """Events that are held, by their identity, with their bytes."""
+        self._events: StreamEvents | None = None
+        self._body = b""
+        self._received: dict[int, tuple[Any, bytes]] = {}
+        """Held events by their identity, with their bytes."""
 
     def begin_reply(self, content_type: str) -> None:
-        self._is_framed = STREAM_TYPE in content_type
-        self._is_stream = self._is_framed or "event-stream" in content_type
-        self._frames, self._rest, self._came = FrameReader(), b"", {}
+        self._events, self._body, self._received = stream_events(content_type), b"", {}
 
     def feed(self, chunk: bytes) -> bytes:
-        """What of a reply can be passed on now: whole events of a stream; nothing of a body before its end."""
-        if not self._is_stream:
-            self._rest += chunk
+        """The bytes to pass on now: whole events of a stream; nothing of a body before its end."""
+        if self._events is None:
+            self._body += chunk
             return b""
-        passed = []
-        try:
-            for event, raw in self._events(chunk):
-                passed.append(self._passed(event, raw))
-        except (ValueError, IndexError, struct.error):
-            # No frames: what came of it passes as it is.
-            passed.append(self._frames.take_rest())
-        return b"".join(passed)
+        return b"".join(self._passed(data, raw) for data, raw in self._events.feed(chunk))
 
     def next_reply(self) -> bytes:
-        """Take the reply that came for one that another follows."""
-        if not self._is_stream:
-            self._body()
+        """End a reply that another one follows; the bytes that are left of it."""
+        if self._events is None:
+            self._merged_body()
         return b"".join(map(self._encode, self._merger.next_reply()))
 
     def end(self) -> bytes:
-        """The end of the reply that came, which is the last one."""
-        if not self._is_stream:
-            return self._body()
-        # What is no whole event passes as received: the client sees what the upstream did.
-        return b"".join(map(self._encode, self._merger.end())) + self._rest
+        """The end of the last reply."""
+        if self._events is None:
+            return self._merged_body()
+        # An incomplete event passes as received: the client sees what the upstream did.
+        return b"".join(map(self._encode, self._merger.end())) + self._events.take_rest()
 
-    def _body(self) -> bytes:
+    def _merged_body(self) -> bytes:
         try:
-            value = read_json(self._rest)
+            value = read_json(self._body)
         except UnreadableBody:
-            return self._rest
-        return write_json(self._merger.merged_body(value)) if isinstance(value, dict) else self._rest
-
-    def _events(self, chunk: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The data of each whole event, and the event as received."""
-        if self._is_framed:
-            for frame, raw in self._frames.frames(chunk):
-                yield frame.event or b"", raw
-            return
-        self._rest += chunk
-        at = 0
-        for end in _EVENT_END.finditer(self._rest):
-            raw = self._rest[at : end.end()]
-            at = end.end()
-            lines = (line.rstrip(b"\r") for line in raw.split(b"\n"))
-            yield b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:")), raw
-        self._rest = self._rest[at:]
+            return self._body
+        return write_json(self._merger.merged_body(value)) if isinstance(value, dict) else self._body
 
     def _passed(self, data: bytes, raw: bytes) -> bytes:
         if data == _DONE.encode():
@@ -555,17 +525,16 @@ class MergedReply:
             return raw
         events = self._merger.add(value)
         if not events:
-            self._came[id(value)] = (value, raw)
+            self._received[id(value)] = (value, raw)
         return raw if len(events) == 1 and events[0] is value else b"".join(map(self._encode, events))
 
     def _encode(self, event: Any) -> bytes:
-        if id(event) in self._came:
-            return self._came[id(event)][1]
-        data = _DONE.encode() if event == _DONE else write_json(event)
-        if self._is_framed:
-            return event_frame(data).encode()
-        name = b"event: %s\n" % str(event["type"]).encode() if self._merger.names_events and "type" in event else b""
-        return name + b"data: " + data + b"\n\n"
+        if id(event) in self._received:
+            return self._received[id(event)][1]
+        assert self._events is not None  # only streams have events
+        if event == _DONE:
+            return self._events.encode(_DONE.encode())
+        return self._events.encode(write_json(event), str(event.get("type", "")) if self._merger.names_events else "")
 
 
 def no_calls(dialect: str) -> dict[str, bytes]:

@@ -29,11 +29,11 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from clew.errors import InvalidArgument, UnknownSession
 from clew.events import CompactionFinished, CompactionStarted, Event, Events, Overflowed, SummaryReplied
 from clew.gateway.admission import where_it_failed
-from clew.gateway.clients import CLIENTS
-from clew.gateway.conversations import ExchangeRecord
+from clew.gateway.clients import CLIENTS, OwnCompaction
 from clew.install import install_command
 from clew.redact import redact_text
 from clew.store import Store
+from clew.usage import CanonicalUsage
 
 LOG_FORMATS = ("text", "json", "none")
 # A client names its model: more than a name would be a text.
@@ -41,6 +41,32 @@ _MODEL = re.compile(r"[A-Za-z0-9_.:/@+\-]{1,100}")
 _MAX_WORDS = 300
 
 _log = logging.getLogger("clew.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRecord:
+    """One request as figures and names for metrics and logs, without text."""
+
+    wire: str
+    action: str
+    client: str
+    mode: str
+    model: str
+    status: int
+    seconds: float
+    request_bytes: int
+    session: str | None = None
+    is_folded: bool = False
+    """Whether the history that was sent is shorter than the one that was received."""
+    is_fallback: bool = False
+    """Whether something failed here, so that the client's bytes were sent unchanged."""
+    recovered: int = 0
+    """Overflows that the client has not seen."""
+    usage: CanonicalUsage | None = None
+    cost_micros: int | None = None
+    fold_waits_for: str | None = None
+    own_compaction: OwnCompaction | None = None
+    """What the client states about compacting by itself."""
 
 
 class GatewayObserver:
@@ -90,6 +116,16 @@ class Observers(GatewayObserver):
             except Exception as problem:
                 # An observer is a listener: whatever fails in it must not stop a request.
                 _log.error("%s failed: %s", type(observer).__name__, where_it_failed(problem))
+
+
+class ExchangeListener(GatewayObserver):
+    """Calls a function with the record of each exchange."""
+
+    def __init__(self, on_exchange: Callable[[ExchangeRecord], None]) -> None:
+        self._on_exchange = on_exchange
+
+    def exchange(self, record: ExchangeRecord) -> None:
+        self._on_exchange(record)
 
 
 def model_label(model: str) -> str:

@@ -15,19 +15,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.errors import ClewError, InvalidArgument, StoreError
 from clew.events import HistoryRecalled
-from clew.gateway.admission import where_it_failed
-from clew.gateway.bodies import RequestBody, UnreadableBody, bounded_cache, join_items, read_json, write_json
-from clew.gateway.callers import Caller, Callers
-from clew.gateway.clients import RECALL_HEADER
-from clew.gateway.conversations import GatewayExchange, OpenConversation
+from clew.gateway.admission import Callers, where_it_failed
+from clew.gateway.conversations import OpenConversation
 from clew.gateway.items import without_thinking
 from clew.gateway.merged_replies import RecallTurn
-from clew.gateway.relay import ReplyReader
-from clew.gateway.wires import WireRequest
+from clew.gateway.upstream import ReplyReader
+from clew.gateway.wires import (
+    RequestBody,
+    UnreadableBody,
+    WireRequest,
+    bounded_cache,
+    join_items,
+    read_json,
+    write_json,
+)
 from clew.messages import DialectName, History, calls_of, name_of_call, text_of
 from clew.store import AUXILIARY, RECALLS, EngineRecord, SearchHit, SearchScope
 from clew.tokens import counter_for
@@ -46,6 +51,9 @@ from clew.turn import (
     search_history,
 )
 from clew.usage import CanonicalUsage
+
+if TYPE_CHECKING:
+    from clew.gateway.exchange import Exchange
 
 SEARCH, OPEN = "clew_search", "clew_open"
 RECALL_TOOLS = frozenset((SEARCH, OPEN))
@@ -96,6 +104,11 @@ _TOOLS: dict[str, bytes] = {
 def tools_behind(request: WireRequest) -> bytes:
     """The client's list of tools as received, with ours at its end."""
     return request.body.field("tools").rstrip()[:-1] + b"," + _TOOLS[request.wire.dialect] + b"]"
+
+
+def turn_for(request: WireRequest) -> RecallTurn:
+    """A turn whose model may recall."""
+    return RecallTurn(request.wire, RECALL_TOOLS, tools_behind(request))
 
 
 def tool_tokens(dialect: DialectName, count: Any) -> int:
@@ -385,30 +398,23 @@ def _round_tokens(window: int, usage: CanonicalUsage | None, rounds: int) -> int
 class GatewayRecall:
     """Offers the tools and answers their calls. One for each gateway process."""
 
-    def __init__(self, runtime: Runtime, callers: Callers, *, is_on: bool = True) -> None:
+    def __init__(self, runtime: Runtime, callers: Callers) -> None:
         self._runtime = runtime
         self._callers = callers
-        self._is_on = is_on
         self._known: dict[str, _KnownRecalls] = {}
         self._refused: set[tuple[str, str]] = set()
         """Owners and models whose upstream has refused the tools."""
 
-    def is_on(self, headers: Mapping[str, str], caller: Caller) -> bool:
-        """Whether recall is on for a request: as it says itself, its caller's key, or the gateway, in this order."""
-        asked = headers.get(RECALL_HEADER, "").strip().lower()
-        asked = asked if asked in ("on", "off") else caller.recall or ("on" if self._is_on else "off")
-        return asked == "on"
-
-    def may_offer(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> bool:
+    def may_offer(self, exchange: Exchange) -> bool:
         """Whether the tools may be in a request, once its conversation is folded."""
-        is_summary = exchange.own_compaction == "asked"
-        if exchange.mode != "compact" or not self.is_on(headers, exchange.caller) or is_summary:
+        request, is_summary = exchange.request, exchange.own_compaction == "asked"
+        if request is None or exchange.mode != "compact" or not exchange.is_recall_on or is_summary:
             return False
         if (exchange.caller.owner, request.model) in self._refused:
             return False
         return may_offer(request, exchange.http.query)
 
-    def refuse(self, exchange: GatewayExchange, status: int, words: str) -> bool:
+    def refuse(self, exchange: Exchange, status: int, words: str) -> bool:
         """Whether a refusal may be about the tools, which are then left out of this caller's requests for a model."""
         turn, request = exchange.recall, exchange.request
         if turn is None or request is None or turn.rounds or status not in (400, 404, 422, 500, 501):
@@ -417,25 +423,21 @@ class GatewayRecall:
             return False
         _log.warning("an upstream refuses more tools: recall is not offered to %s any more", request.model)
         self._refused.add((exchange.caller.owner, request.model))
-        exchange.recall, exchange.may_recall = None, False
+        exchange.recall = None
         return True
 
     # -- before the upstream is asked ----------------------------------------------------------------------------------
 
-    async def offer(
-        self,
-        exchange: GatewayExchange,
-        request: WireRequest,
-        opened: OpenConversation,
-        conversation: Conversation,
-        items: Sequence[bytes] | None,
-    ) -> Sequence[bytes] | None:
-        """Offer the tools for a folded conversation; the items with what its model saw and the client did not."""
-        turn = exchange.recall
-        exchange.recall = None
-        if items is None or not exchange.may_recall or opened.shown is None or not conversation.is_compacted:
+    async def offer(self, exchange: Exchange, turn: RecallTurn | None, items: Sequence[bytes]) -> Sequence[bytes]:
+        """Offer the tools for a folded conversation, with `turn` where one has begun; the items to send, with those
+        that its model saw and the client did not.
+        """
+        request, opened, conversation = exchange.request, exchange.opened, exchange.conversation
+        if request is None or opened is None or conversation is None or opened.shown is None:
             return items
-        exchange.recall = turn or RecallTurn(request.wire, RECALL_TOOLS, tools_behind(request))
+        if not exchange.may_recall:
+            return items
+        exchange.recall = turn or turn_for(request)
         known = await self._recalled(conversation)
         shown = list(opened.shown)
         # Some of them may have been changed on their way.
@@ -445,21 +447,9 @@ class GatewayRecall:
         opened.shown = shown
         return [it if isinstance(it, bytes) else own[it] for it in shown]
 
-    def count(
-        self,
-        exchange: GatewayExchange,
-        request: WireRequest,
-        headers: Mapping[str, str],
-        items: Sequence[bytes] | None,
-    ) -> Sequence[bytes] | None:
-        """Have the tools counted with the items that would be sent, where they would be offered."""
-        if items is not None and self.may_offer(exchange, request, headers):
-            exchange.recall = RecallTurn(request.wire, RECALL_TOOLS, tools_behind(request))
-        return items
-
     def _put_back(
         self,
-        exchange: GatewayExchange,
+        exchange: Exchange,
         opened: OpenConversation,
         shown: list[bytes | int],
         recalled: RecalledReply,
@@ -504,11 +494,9 @@ class GatewayRecall:
 
     # -- behind a reply ------------------------------------------------------------------------------------------------
 
-    async def goes_on(self, exchange: GatewayExchange, reader: ReplyReader) -> bool:
+    async def goes_on(self, exchange: Exchange, turn: RecallTurn, reader: ReplyReader) -> bool:
         """Whether a reply does nothing but recall: then its calls are answered, and the model is to be asked again."""
-        turn, conversation = exchange.recall, exchange.conversation
-        assert turn is not None and exchange.request is not None
-        reply = reader.reply(exchange.model)
+        conversation, reply = exchange.conversation, reader.reply(exchange.model)
         if conversation is None or reply is None:
             return False
         dialect = turn.wire.dialect
@@ -533,13 +521,14 @@ class GatewayRecall:
         turn.rounds += 1
         turn.may_call = turn.rounds <= MAX_ROUNDS
         turn.added += [*items, *result_items(results, dialect)]
-        await self._charge(exchange, conversation, reader)
+        await self._charge(exchange, turn, conversation, reader)
         return True
 
-    async def _charge(self, exchange: GatewayExchange, conversation: Conversation, reader: ReplyReader) -> None:
+    async def _charge(
+        self, exchange: Exchange, turn: RecallTurn, conversation: Conversation, reader: ReplyReader
+    ) -> None:
         """Record a reply that the client does not see as a call of its own, and charge it to the caller."""
-        turn, usage = exchange.recall, reader.usage()
-        assert turn is not None
+        usage = reader.usage()
         if usage is None:
             return
         call = call_of(usage, conversation.target, AUXILIARY)
@@ -552,10 +541,10 @@ class GatewayRecall:
         except ClewError as problem:
             _log.error("a recall could not be charged: %s", where_it_failed(problem))
 
-    async def keep(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
-        """Keep what the model saw and the client does not, before the client has the end of its reply."""
-        turn, conversation, taken = exchange.recall, exchange.conversation, exchange.taken
-        if turn is None or conversation is None or taken is None or not reader.is_complete:
+    async def keep(self, exchange: Exchange, turn: RecallTurn, reader: ReplyReader) -> None:
+        """Store what the model saw and the client does not, before the client has the end of its reply."""
+        conversation, taken = exchange.conversation, exchange.taken
+        if conversation is None or taken is None or not reader.is_complete:
             return
         dialect = turn.wire.dialect
         given = turn.recorded(reader).items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, Self
@@ -21,18 +21,23 @@ from yarl import URL
 from clew import __version__
 from clew.errors import ClewError
 from clew.gateway.admission import (
+    Caller,
+    Callers,
+    CallLimits,
+    CallMeter,
     OwnNames,
+    Refusal,
     RequestBounds,
     check_length,
     client_connections,
     is_plain_path,
+    is_same_secret,
     read_body,
     where_it_failed,
 )
-from clew.gateway.api import DESCRIPTION_PATH, is_hosting_path
-from clew.gateway.callers import Caller, Callers, CallLimits, CallMeter, Refusal, is_same_secret
+from clew.gateway.api import DESCRIPTION_PATH, is_hosting_path, refused
 from clew.gateway.exchange import Exchanges
-from clew.gateway.hosting import HostingRoutes, add_hosting, error_body
+from clew.gateway.hosting import HostingRoutes, add_hosting
 from clew.gateway.observe import METRICS_TYPE, GatewayMetrics, GatewayObserver, Observers
 from clew.gateway.upstream import Upstreams, UpstreamUnreachable, headers_back, passed_headers
 from clew.gateway.wires import CHAT, is_models_path, wire_path
@@ -55,12 +60,17 @@ _log = logging.getLogger("clew.gateway")
 
 
 class ServedPages(Protocol):
-    """Pages that a server has beside what it is for, with the calls that they make."""
+    """Pages that a server has beside its own routes, with the calls that they make."""
+
+    @property
+    def path(self) -> str:
+        """The path that all of them are below."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers of their responses, unless a response sets them itself."""
 
     def add_to(self, application: web.Application) -> None: ...
-
-    def owns(self, path: str) -> bool:
-        """Whether a path is one of these pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +95,9 @@ class GatewayOptions:
 class _Listener(ABC):
     """Listens, checks requests before anything is done for them, and answers what fails. Closes what it opened."""
 
-    def __init__(self, options: GatewayOptions, keys: KeyStore | None = None) -> None:
+    def __init__(self, options: GatewayOptions, keys: KeyStore | None = None, pages: ServedPages | None = None) -> None:
         self.options = options
+        self._pages = pages
         self.port = options.port
         self.meter = CallMeter(options.limits, store=keys)
         self._names = OwnNames(options.host, self.port, options.names)
@@ -102,6 +113,19 @@ class _Listener(ABC):
     @abstractmethod
     def application(self) -> web.Application:
         """The routes, with `_checked` before them."""
+
+    def _add_pages(self, application: web.Application) -> None:
+        if self._pages is not None:
+            self._pages.add_to(application)
+            application.on_response_prepare.append(self._add_page_headers)
+
+    def _is_page(self, path: str) -> bool:
+        return self._pages is not None and (path == self._pages.path or path.startswith(f"{self._pages.path}/"))
+
+    async def _add_page_headers(self, request: web.Request, response: web.StreamResponse) -> None:
+        if self._pages is not None and self._is_page(request.path):
+            for name, value in self._pages.headers.items():
+                response.headers.setdefault(name, value)
 
     @abstractmethod
     async def _served(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -164,19 +188,18 @@ class PageServer(_Listener):
         names: frozenset[str] = frozenset(),
         bounds: RequestBounds = PAGE_BOUNDS,
     ) -> None:
-        super().__init__(GatewayOptions(host, port, names, PAGE_LIMITS, bounds))
-        self._pages = pages
+        super().__init__(GatewayOptions(host, port, names, PAGE_LIMITS, bounds), pages=pages)
 
     def application(self) -> web.Application:
         application = web.Application(client_max_size=self.options.bounds.body_bytes, middlewares=[self._checked])
-        self._pages.add_to(application)
+        self._add_pages(application)
         return application
 
     async def _served(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         self._names.check(request)
         if request.path == "/":
             return web.Response(status=302, headers={"Location": HOME})
-        if not is_plain_path(request.raw_path) or not self._pages.owns(request.path):
+        if not is_plain_path(request.raw_path) or not self._is_page(request.path):
             raise Refusal(404, f"there is nothing at {request.method} {request.path[:200]}")
         async with self.meter.admit(request.remote or ""):
             # Kept where aiohttp keeps it, so that no handler reads a body in another way.
@@ -184,7 +207,7 @@ class PageServer(_Listener):
             return await handler(request)
 
     def _refused(self, _: web.Request, refusal: Refusal) -> web.Response:
-        return web.json_response(error_body(refusal), status=refusal.status, headers=refusal.headers)
+        return web.json_response(refused(refusal).as_plain(), status=refusal.status, headers=refusal.headers)
 
 
 class GatewayServer(_Listener):
@@ -201,7 +224,7 @@ class GatewayServer(_Listener):
         hosting: HostingRoutes | None = None,
         pages: ServedPages | None = None,
     ) -> None:
-        super().__init__(options or GatewayOptions(), callers.keys)
+        super().__init__(options or GatewayOptions(), callers.keys, pages)
         self.exchanges = exchanges
         self.callers = callers
         self.metrics = metrics or GatewayMetrics()
@@ -210,7 +233,6 @@ class GatewayServer(_Listener):
         self.observers = observers or Observers([self.metrics])
         self._readiness: tuple[float, dict[str, str]] | None = None
         self._hosting = hosting
-        self._pages = pages
         self._upstreams = upstreams
         self._idle: asyncio.Task[None] | None = None
 
@@ -238,8 +260,7 @@ class GatewayServer(_Listener):
         application.router.add_get("/metrics", self._show_metrics)
         if self._hosting is not None:
             add_hosting(application, self._hosting)
-        if self._pages is not None:
-            self._pages.add_to(application)
+        self._add_pages(application)
         application.router.add_route("*", "/{path:.*}", self._serve, expect_handler=self._expected)
         return application
 
@@ -263,7 +284,7 @@ class GatewayServer(_Listener):
                 # Codex tries this first. By a 426 it continues with POST at once, by a 404 after seven attempts.
                 raise Refusal(426, "the gateway has no WebSocket here: send a POST", {"Upgrade": "HTTP/1.1"})
             raise Refusal(404, f"the gateway does not serve {request.method} {request.path[:200]}")
-        if self._pages is not None and self._pages.owns(request.path):
+        if self._is_page(request.path):
             # A page for people, who sign in there: its own calls tell who asks.
             async with self.meter.admit(f"page:{request.remote}"):
                 request._read_bytes = await read_body(request, PAGE_BOUNDS)
@@ -293,7 +314,7 @@ class GatewayServer(_Listener):
             self.observers.refused(refusal.status, path.wire.name if path else "none")
         wire = path.wire if path else CHAT
         is_hosting = is_hosting_path(request.path)
-        body = error_body(refusal) if is_hosting else wire.error(refusal.status, str(refusal))
+        body = refused(refusal).as_plain() if is_hosting else wire.error(refusal.status, str(refusal))
         return web.json_response(body, status=refusal.status, headers=refusal.headers)
 
     async def _without_token(self, request: web.Request, handler: Handler) -> tuple[web.Request, Handler]:

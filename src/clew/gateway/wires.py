@@ -1,19 +1,25 @@
-"""The wires that the gateway serves: where each has its history, its prompt and its output cap, and how it speaks.
+"""Requests as received, and the wires they are written in.
 
-A wire is one row: paths, names of fields, and functions for what differs. What a reply means is read by the
-accumulators of `clew.providers`.
+A body is split into fields and items without parsing them, and they leave byte for byte: only what is looked at is
+parsed, and only what is changed is written again. Numbers keep their spelling, and unknown fields pass untouched.
+
+A wire says where its requests have their history, their prompt and their output cap, and how its errors and its usage
+are written. Replies are parsed by the accumulators of `clew.providers`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
 
 from clew.gateway.aws import STREAM_TYPE, error_frame, event_frame
-from clew.gateway.bodies import RequestBody, bounded_cache, join_items, read_json, write_json
 from clew.messages import DialectName, Message, Tool, plain_system, text_of
 from clew.providers import (
     AnthropicReplyAccumulator,
@@ -22,6 +28,146 @@ from clew.providers import (
     ReplyAccumulator,
     ResponsesReplyAccumulator,
 )
+
+_Value = TypeVar("_Value")
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+# A pair, half of a pair (group 1), or any other escape, so that none is found inside another one.
+_ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\(u[dD][89a-fA-F]..)|\\.", re.DOTALL)
+
+
+class UnreadableBody(ValueError):  # noqa: N818 (reads as what it says)
+    """A body that is no JSON object. Whether that is wrong is for the upstream to say."""
+
+
+class NestedTooDeep(UnreadableBody):
+    """A body whose values are inside each other deeper than anything reads: about 1,000 levels."""
+
+
+class RequestBody:
+    """A JSON object, its fields in the order they came."""
+
+    __slots__ = ("_fields", "_values", "raw")
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        try:
+            self._fields = _fields_of(raw)
+        except UnreadableBody:
+            # A client that cuts a text inside an emoji writes half of it: valid JSON, which msgspec does not take.
+            whole = without_lone_surrogates(raw)
+            if whole == raw:
+                raise
+            self._fields = _fields_of(whole)
+        self._values: dict[str, Any] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def field(self, name: str) -> bytes:
+        """A field as received; empty where there is none."""
+        return bytes(self._fields.get(name, b""))
+
+    def first_byte(self, name: str) -> bytes:
+        """The first byte of a field, which tells its kind; empty where there is none."""
+        return bytes(memoryview(self._fields.get(name, b""))[:1])
+
+    def value(self, name: str) -> Any:
+        """A field, read; None where there is none."""
+        if name not in self._fields:
+            return None
+        if name not in self._values:
+            self._values[name] = read_json(self.field(name))
+        return self._values[name]
+
+    def text(self, name: str) -> str:
+        """A field that is a text; empty where it is something else."""
+        value = self.value(name) if self.first_byte(name) == b'"' else None
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> int | None:
+        value = self.value(name) if self.first_byte(name).isdigit() else None
+        return value if isinstance(value, int) else None
+
+    def items(self, name: str) -> list[bytes] | None:
+        """The items of a field that is a list, each as received; None where it is something else."""
+        try:
+            return [bytes(item) for item in _ITEMS.decode(self._fields[name])]
+        except (KeyError, msgspec.DecodeError, RecursionError):
+            return None
+
+    def with_fields(self, fields: Mapping[str, bytes]) -> bytes:
+        """The body with other values for some fields; new ones are at the end."""
+        whole: dict[str, Any] = {**self._fields, **fields}
+        return b"{" + b",".join(write_json(name) + b":" + value for name, value in whole.items()) + b"}"
+
+
+def _fields_of(raw: bytes) -> dict[str, msgspec.Raw]:
+    """The fields, which are parts of `raw` and no copies."""
+    try:
+        return _FIELDS.decode(raw)
+    except RecursionError as error:
+        raise NestedTooDeep(str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableBody(str(error)) from error
+
+
+def without_lone_surrogates(raw: bytes) -> bytes:
+    """JSON in which U+FFFD represents each escaped half of a surrogate pair."""
+    return _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], raw)
+
+
+def read_json(raw: bytes) -> Any:
+    """A JSON value; raises `UnreadableBody`."""
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableBody(str(error)) from error
+
+
+def write_json(value: Any) -> bytes:
+    """A JSON value without blanks; in ASCII only where a lone surrogate leaves no other way."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def bounded_cache(max_bytes: int) -> Callable[[Callable[..., _Value]], Callable[..., _Value]]:
+    """Keep the newest results of a function of bytes, while their arguments have no more bytes together."""
+
+    def decorate(read: Callable[..., _Value]) -> Callable[..., _Value]:
+        known: OrderedDict[tuple[bytes, ...], _Value] = OrderedDict()
+        kept_bytes = 0
+
+        def cached(*given: bytes) -> _Value:
+            nonlocal kept_bytes
+            if given in known:
+                known.move_to_end(given)
+                return known[given]
+            value = known[given] = read(*given)
+            kept_bytes += sum(map(len, given))
+            while kept_bytes > max_bytes:
+                kept_bytes -= sum(map(len, known.popitem(last=False)[0]))
+            return value
+
+        return cached
+
+    return decorate
+
+
+def join_items(items: Iterable[bytes]) -> bytes:
+    """Items as a JSON list."""
+    return b"[" + b",".join(items) + b"]"
+
+
+def hashes_of(items: Sequence[bytes]) -> list[int]:
+    """A number for each item: the same for the same bytes, within this process."""
+    return list(map(hash, items))
+
 
 MAX_MODEL_CHARS = 200
 """A longer name is no model's, and nothing is looked up for it."""
@@ -102,6 +248,10 @@ class GatewayWire(ABC):
     cap_fields: ClassVar[tuple[str, ...]] = ("max_tokens",)
     stream_type: ClassVar[str] = "text/event-stream"
     ping: ClassVar[bytes] = b": keep-alive\n\n"
+    has_handles: ClassVar[bool] = False
+    """Whether clients ask their provider to compact, and get a handle for the history."""
+    compacts_natively: ClassVar[bool] = False
+    """Whether a provider can be asked to compact by itself."""
     keeps_errors_for_later: ClassVar[bool] = False
     """Whether a refusal may come inside a stream that has begun, so that its first events are looked at."""
 
@@ -127,7 +277,7 @@ class GatewayWire(ABC):
             raise TooManyItems(f"{len(listed):,} messages; at most {MAX_ITEMS:,} are read")
         count = next((at for at, item in enumerate(listed) if not _is_prompt(item)), len(listed))
         lead, items = listed[:count], listed[count:]
-        return WireRequest(self, body, model, lead, items, self._is_streamed(body, path), self._cap(body))
+        return WireRequest(self, body, model, lead, items, self.is_streamed(body, path), self._cap(body))
 
     def error_event(self, status: int, message: str) -> bytes:
         """The same error inside a stream that has begun."""
@@ -166,7 +316,8 @@ class GatewayWire(ABC):
         found = _TTL.search(raw)
         return "5m" if found is None else found[1].decode()
 
-    def _is_streamed(self, body: RequestBody, path: WirePath) -> bool:
+    def is_streamed(self, body: RequestBody, path: WirePath) -> bool:
+        """Whether the reply to a request is a stream."""
         return body.field("stream") == b"true" if path.is_streamed is None else path.is_streamed
 
     def _cap(self, body: RequestBody) -> int | None:
@@ -199,7 +350,7 @@ class ResponsesWire(GatewayWire):
     list_field = "input"
     system_field = "instructions"
     cap_fields = ("max_output_tokens",)
-    keeps_errors_for_later = True
+    has_handles = compacts_natively = keeps_errors_for_later = True
 
     def accumulator(self) -> ReplyAccumulator:
         return ResponsesReplyAccumulator("")
@@ -210,7 +361,7 @@ class ResponsesWire(GatewayWire):
         if body.first_byte("input") == b'"':
             item = write_json({"role": "user", "content": body.text("input")})
             model = (path.model or body.text("model"))[:MAX_MODEL_CHARS]
-            return WireRequest(self, body, model, (), (item,), self._is_streamed(body, path), None)
+            return WireRequest(self, body, model, (), (item,), self.is_streamed(body, path), None)
         return super().read(body, path)
 
     def error(self, status: int, message: str) -> dict[str, Any]:
@@ -236,6 +387,7 @@ class MessagesWire(GatewayWire):
 
     name = "messages"
     dialect = "anthropic"
+    compacts_natively = True
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
 
     def accumulator(self) -> ReplyAccumulator:

@@ -68,6 +68,9 @@ class RecallCall(Struct, frozen=True):
 class PluginService:
     """Answers plugins; served by `PageServer`."""
 
+    path = PREFIX.rstrip("/")
+    headers: Mapping[str, str] = {}
+
     def __init__(
         self, store: Store, options: RuntimeOptions, token: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
@@ -79,9 +82,6 @@ class PluginService:
         self._opening = asyncio.Lock()
         self.used_at = clock()
         """The time of the last request."""
-
-    def owns(self, path: str) -> bool:
-        return path.startswith(PREFIX)
 
     def add_to(self, application: web.Application) -> None:
         application.router.add_get(f"{PREFIX}hello", self._hello)

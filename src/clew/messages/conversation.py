@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from itertools import takewhile
 from typing import Any
 
@@ -19,6 +18,7 @@ from clew.messages.message import (
     Message,
     Tool,
     as_parts,
+    dialect_of,
     is_plain,
     join_contents,
     places_among,
@@ -193,11 +193,6 @@ class ParsedConversation:
         if message is self._envelope.system_message:
             return False
         return any(message is item.message for item in self.items)
-
-
-def dialect_of(name: DialectName) -> Any:
-    """The module of a dialect: its `read` and `write`. Most programs use one of the four."""
-    return import_module(f"clew.messages.{name}")
 
 
 def _is_of(message: Message, item: Item) -> bool:

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from clew.messages.conversation import dialect_of
-from clew.messages.message import DialectName, Item, Message, calls_of
+from clew.messages.message import DialectName, Item, Message, calls_of, dialect_of, is_plain
 from clew.messages.plain import plain_messages
 
 DIGEST_BYTES = 20
@@ -76,7 +75,7 @@ class History:
             first -= 1
         start = self.place_of(first) if self.items else 0
         old = self.items[first:]
-        new = self._read(plain_messages(raw[start:]), start, first)
+        new = self._read(_as_plain(raw[start:]), start, first)
         is_same = len(new) >= len(old) and all(one.digest == other.digest for one, other in zip(old, new, strict=False))
         return start if is_same else None
 
@@ -94,7 +93,7 @@ class History:
 
     def extend(self, raw: Sequence[Any]) -> Sequence[Item]:
         """Read the wire items behind the known ones; the items they give."""
-        fresh = self._read(plain_messages(raw), len(self.raw), len(self.items))
+        fresh = self._read(_as_plain(raw), len(self.raw), len(self.items))
         self.items.extend(fresh)
         self.raw.extend(raw)
         return fresh
@@ -132,6 +131,11 @@ class History:
 def written(messages: Iterable[Message], dialect: DialectName) -> list[Any]:
     """Messages that are of no history as wire items."""
     return History(dialect).write(map(Item, messages))
+
+
+def _as_plain(raw: Sequence[Any]) -> Sequence[Any]:
+    """Wire items as plain values: what was parsed from JSON is that already."""
+    return raw if all(map(is_plain, raw)) else plain_messages(raw)
 
 
 def digest(message: Message) -> bytes:

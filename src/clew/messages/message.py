@@ -11,12 +11,18 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal, NotRequired, Required, TypeAlias, TypedDict
 
 from clew.errors import InvalidMessage
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 DialectName: TypeAlias = Literal["openai_chat", "responses", "anthropic", "gemini"]
+
+
+def dialect_of(name: DialectName) -> Any:
+    """The module of a dialect: its `read` and `write`. Most programs use one of the four."""
+    return import_module(f"clew.messages.{name}")
 
 
 class FunctionCall(TypedDict):

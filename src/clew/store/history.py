@@ -53,6 +53,13 @@ _LAST_CALLER = (
     "SELECT body, dialect FROM messages WHERE conversation = ? AND role = 'assistant' ORDER BY seq DESC LIMIT 1"
 )
 
+_BASE_BY_NAME = (
+    "SELECT c.owner, CASE WHEN e.id IS NULL THEN c.first_base WHEN e.kind = 'compaction' THEN e.id ELSE e.base END"
+    " FROM sessions s JOIN conversations c ON c.id = s.conversation"
+    " LEFT JOIN entries e ON e.id = (SELECT max(n.id) FROM entries n WHERE n.conversation = s.conversation)"
+    " WHERE s.name = ?"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -286,6 +293,15 @@ def fork_at(found: SessionRow, fork: int, new_name: str | None, now: int) -> Ste
         found.conversation,
     )
     return (yield from sessions.find(name)).session
+
+
+def base_of(session: str, owner: str | None = None) -> Steps[int | None]:
+    """The id of the compaction in effect in a session's conversation, read with one query; raises `UnknownSession`."""
+    found = (yield from fetch_one(_BASE_BY_NAME, session)) if is_storable(session) else None
+    if found is None or (owner is not None and found[0] != owner):
+        raise UnknownSession(session)
+    base: int | None = found[1]
+    return base
 
 
 def base_in_effect(found: SessionRow, upto_session: int | None = None) -> Steps[int | None]:

@@ -228,7 +228,7 @@ class Store(SearchStore, NodeStore, OverviewStore, StateStore, KeyStore):
     @reads
     def base(self, session: str, *, owner: str | None = None) -> Steps[int | None]:
         """The id of the compaction in effect in a session's conversation; None where there is none."""
-        return (yield from history.base_in_effect((yield from sessions.find(session, owner))))
+        return (yield from history.base_of(session, owner))
 
     @reads
     def messages(
