@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew.cli.console import Console, check_written_file, private_file
+from clew.cli.console import Console, check_page, private_file
 from clew.cli.imports import usual_places
 from clew.cli.options import command, complete_files, json_option, option
 from clew.cli.pages import (
@@ -65,13 +65,12 @@ _HEADINGS = ("used later", "kept", "by Clew", "tokens", "read again", "cost", "s
 @click.argument("files", metavar="FILE", nargs=-1, shell_complete=complete_files)
 @option("--report", "OUT.html", "write a page with every fact that was dropped", complete_files)
 @json_option
-def audit_command(console: Console, files: Sequence[str], report: str | None, as_json: bool) -> int:
+def audit_command(console: Console, files: Sequence[str], report: str | None) -> int:
     from clew.audit import audit_sources
     from clew.audit.page import audit_page
     from clew.importers.import_run import import_sources
 
-    if report is not None:
-        check_written_file(report, "--report", "audit.html")
+    check_page(report, "audit.html")
     names = files or usual_places(console, empty=False)
     for name in names:
         if name != "-" and not Path(name).exists():
@@ -83,7 +82,7 @@ def audit_command(console: Console, files: Sequence[str], report: str | None, as
     if report:
         with private_file(report) as out:
             out.write(audit_page(audit))
-    return console.show(audit_json(audit), as_json, lambda: print_audit(audit, console, report))
+    return console.show(audit_json(audit), lambda: print_audit(audit, console, report))
 
 
 def print_audit(audit: Audit, console: Console, report: str | None) -> None:

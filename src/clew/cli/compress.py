@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from clew.cli.console import Console, json_text, private_file
+from clew.cli.console import Console, check_output, check_page, json_text, private_file
 from clew.cli.context import find_window, format_name
 from clew.cli.maps import nodes_json, tree_lines
 from clew.cli.options import (
@@ -48,8 +48,9 @@ from clew.cli.pages import (
     warning_lines,
     writer_name,
 )
+from clew.cli.store_access import load_settings
 from clew.cli.text import clip, pad, printable, printable_line, wrap_all
-from clew.config import CompressionSettings, LoadedConfig, load_config
+from clew.config import CompressionSettings, LoadedConfig
 from clew.engines import CompactionPreview, CompactionRegion, Fate
 from clew.errors import InvalidArgument
 from clew.handoff import ACTIVE_TASK, COMPLETED, Entry, list_style, read_line
@@ -159,7 +160,6 @@ class CompressOptions:
     report: str | None
     unredacted: bool
     output: str | None
-    as_json: bool
 
 
 @command(EXAMPLES, exclusive=("to", "window"))
@@ -176,16 +176,15 @@ class CompressOptions:
 @click.option("--unredacted", is_flag=True, help="leave passwords, keys and tokens on that page")
 @option("--output", "FILE", "write the short conversation here; - is standard output", complete_files)
 @set_option
-def compress_command(console: Console, flags: Sequence[str], **given: Any) -> int:
+def compress_command(console: Console, **given: Any) -> int:
     options = CompressOptions(**given)
-    _check_options(options)
-    loaded = load_config(console.environ, flags)
-    console.notes(loaded.notices)
+    _check_options(options, console)
+    loaded = load_settings(console)
     job = _read_job(options, loaded, console)
     preview, job = _preview_and_window(job, options.window, console)
     if options.preview:
         shown = preview if job.engine is None else _preview(job, job.engine)
-        return console.show(preview_json(shown), options.as_json, lambda: print_preview(job, shown, console))
+        return console.show(preview_json(shown), lambda: print_preview(job, shown, console))
     result = _compress(job, options.focus, loaded.settings, console)
     _write_results(options, job, preview, result, console)
     return 0
@@ -331,7 +330,7 @@ def _write_results(
         with console.phase("drawing the page"):
             shown = report if options.unredacted else redacted_report(report)
             _write(options.report, report_page(shown, is_redacted=not options.unredacted))
-    if options.as_json:
+    if console.as_json:
         console.print_json(report_json(report, job.transcript.kind, _repair_texts(job.repairs)))
     elif options.handoff or options.output == "-":
         console.notes([one_line_report(report), *result.warnings])
@@ -352,18 +351,15 @@ def _write(name: str, text: str) -> None:
         out.write(text)
 
 
-def _check_options(options: CompressOptions) -> None:
+def _check_options(options: CompressOptions, console: Console) -> None:
     """Refuse what contradicts itself, before any work is done."""
     files = [name for name in (options.output, options.report) if name not in (None, "-")]
-    if options.report == "-":
-        raise InvalidArgument(
-            "--report - is not possible: a page goes to a file", remedy="name one, such as report.html"
-        )
+    check_page(options.report, "report.html")
     if options.unredacted and not options.report:
         raise InvalidArgument("--unredacted is about the page", remedy="add --report OUT.html, or leave it out")
     if options.preview and (options.output or options.report):
         raise InvalidArgument("--preview writes nothing", remedy="leave out --output and --report, or --preview")
-    to_stdout = {"--json": options.as_json, "--handoff": options.handoff, "--output -": options.output == "-"}
+    to_stdout = {"--json": console.as_json, "--handoff": options.handoff, "--output -": options.output == "-"}
     printed = [name for name, is_given in to_stdout.items() if is_given]
     if len(printed) > 1:
         raise InvalidArgument(f"{' and '.join(printed)} both print to standard output", remedy="give one of them")
@@ -374,18 +370,12 @@ def _check_options(options: CompressOptions) -> None:
             "--to is for the compressor", remedy=f"with --engine {options.engine} give --window TOKENS"
         )
     for name in files:
-        _check_target(Path(name), options.file)
+        check_output(name)
+        is_there = options.file != "-" and Path(name).exists() and Path(options.file).exists()
+        if is_there and Path(name).samefile(options.file):
+            raise InvalidArgument(f"{name} is the conversation itself, and would be lost", remedy="name another file")
     if len(files) == 2 and Path(files[0]).absolute() == Path(files[1]).absolute():
         raise InvalidArgument(f"--output and --report both name {files[0]}", remedy="give each a file of its own")
-
-
-def _check_target(path: Path, source: str) -> None:
-    if path.is_dir():
-        raise InvalidArgument(f"{path} is a folder", remedy="name a file in it")
-    if not path.parent.is_dir():
-        raise InvalidArgument(f"{path}: there is no folder {path.parent}", remedy="make it first, or name another file")
-    if source != "-" and path.exists() and Path(source).exists() and path.samefile(source):
-        raise InvalidArgument(f"{path} is the conversation itself, and would be lost", remedy="name another file")
 
 
 def print_report(report: CompactionReport, console: Console, written: Sequence[str]) -> None:

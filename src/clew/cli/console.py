@@ -6,9 +6,10 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
@@ -52,6 +53,10 @@ class Console:
     """What is typed or piped in; None where nothing can be."""
     is_for_program: bool = False
     """stdout is no terminal: lines of messages are not fitted to a width, so that code and tables stay whole."""
+    as_json: bool = False
+    """The result is printed as JSON."""
+    flags: Sequence[str] = ()
+    """Settings for this run: `key=value`."""
 
     @property
     def is_typed_at(self) -> bool:
@@ -83,9 +88,9 @@ class Console:
         for line in lines:
             self.note(line)
 
-    def show(self, value: Any, as_json: bool, draw: Callable[[], None]) -> int:
-        """The result: as JSON where that was asked for, else drawn; returns the exit code of success."""
-        if as_json:
+    def show(self, value: Any, draw: Callable[[], None]) -> int:
+        """Print the result, as JSON or drawn; returns the exit code of success."""
+        if self.as_json:
             self.print_json(value)
         else:
             draw()
@@ -181,15 +186,23 @@ def _has_colors(out: TextIO, environ: Mapping[str, str]) -> bool:
     return out.isatty() and environ.get("TERM") != "dumb"
 
 
-def check_written_file(name: str, option: str, example: str) -> None:
-    """Raise `InvalidArgument` where a page cannot be written to a file of that name."""
-    from pathlib import Path
-
+def check_output(name: str) -> None:
+    """Raise `InvalidArgument` where a file of that name cannot be written."""
     path = Path(name)
-    if name == "-" or path.is_dir():
-        raise InvalidArgument(f"{option} {name}: a page goes to a file", remedy=f"name one, such as {example}")
+    if path.is_dir():
+        raise InvalidArgument(f"{path} is a folder", remedy="name a file in it")
     if not path.parent.is_dir():
         raise InvalidArgument(f"{path}: there is no folder {path.parent}", remedy="make it first, or name another file")
+
+
+def check_page(name: str | None, example: str) -> None:
+    """Raise `InvalidArgument` where `--report` names no file that a page can be written to."""
+    if name == "-":
+        raise InvalidArgument(
+            "--report - is not possible: a page goes to a file", remedy=f"name one, such as {example}"
+        )
+    if name is not None:
+        check_output(name)
 
 
 @contextmanager

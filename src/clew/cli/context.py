@@ -30,8 +30,9 @@ from clew.cli.pages import (
     title_lines,
     window_bar,
 )
+from clew.cli.store_access import load_settings
 from clew.cli.text import clip, printable, printable_line
-from clew.config import LoadedConfig, learnt_limits_path, load_config
+from clew.config import LoadedConfig, learnt_limits_path
 from clew.errors import InvalidMessage
 from clew.messages import Message, declarations_of, repair
 from clew.tokens.window_shares import ContentKind, ContentShare, LargeMessage, WindowUsage, measure_window
@@ -90,15 +91,12 @@ _QUOTED = re.compile(r" ?'[^']*'")
     default=str(DEFAULT_TOP),
 )
 @store_options
-def context_command(
-    console: Console, file: str, model: str | None, window: int | None, top: int, as_json: bool, flags: Sequence[str]
-) -> int:
+def context_command(console: Console, file: str, model: str | None, window: int | None, top: int) -> int:
     # Late, because reading and counting take longer to import than `clew context --help` should.
     from clew.importers import read_transcript
     from clew.tokens import count_each
 
-    loaded = load_config(console.environ, flags)
-    console.notes(loaded.notices)
+    loaded = load_settings(console)
     console.progress(f"reading {file} ...")
     transcript = read_transcript(file)
     console.notes(transcript.notices)
@@ -124,7 +122,7 @@ def context_command(
         repairs=_repairs(transcript.messages),
     )
     console.clear_progress()
-    return console.show(context_json(report), as_json, lambda: print_context(report, console))
+    return console.show(context_json(report), lambda: print_context(report, console))
 
 
 def _measure(

@@ -119,17 +119,15 @@ models_command = noun("list", EXAMPLES)
 )
 @click.option("--remote", "is_remote", is_flag=True, help="ask the configured provider")
 @store_options
-def list_models(
-    console: Console, words: Sequence[str], provider: str | None, is_remote: bool, as_json: bool, flags: Sequence[str]
-) -> int:
-    config = read_config(console.environ, flags)
+def list_models(console: Console, words: Sequence[str], provider: str | None, is_remote: bool) -> int:
+    config = read_config(console.environ, console.flags)
     console.notes([*config.notices, *(problem.text for problem in config.problems)])
     remote = _ask_provider(provider, words, config, console) if provider or is_remote or words else None
     home = clew_home(console.environ)
     found = ModelList(
         *_configured_model(config, console), models_folder(home), local_models(home), chosen_local_model(home), remote
     )
-    console.show(found.as_json(), as_json, lambda: _print_models(found, console))
+    console.show(found.as_json(), lambda: _print_models(found, console))
     if remote is not None and remote.problem:
         console.error(remote.problem)
         return 1
@@ -139,7 +137,7 @@ def list_models(
 @verb(models_command, "get", "download a model file", GET_EPILOG)
 @click.argument("name", metavar="NAME|URL|FILE", shell_complete=complete_files)
 @json_option
-def get(console: Console, name: str, as_json: bool) -> int:
+def get(console: Console, name: str) -> int:
     from clew.install import has_extra, install_command
 
     file = fetch_file(name, console)
@@ -155,7 +153,7 @@ def get(console: Console, name: str, as_json: bool) -> int:
         )
 
     fields = {"file": str(file), "bytes": size_bytes, "window": window, "runs_here": has_extra("local")}
-    return console.show(fields, as_json, tell)
+    return console.show(fields, tell)
 
 
 @verb(models_command, "use", "write a model to the config", USE_EPILOG)
@@ -163,8 +161,8 @@ def get(console: Console, name: str, as_json: bool) -> int:
 @provider_option
 @base_url_option
 @json_option
-def use(console: Console, name: str, provider: str | None, base_url: str | None, as_json: bool) -> int:
-    use_model(name, provider, base_url, console, as_json=as_json)
+def use(console: Console, name: str, provider: str | None, base_url: str | None) -> int:
+    use_model(name, provider, base_url, console)
     return 0
 
 
@@ -172,8 +170,8 @@ def use(console: Console, name: str, provider: str | None, base_url: str | None,
 @click.argument("name", required=False, metavar="NAME", shell_complete=complete_models)
 @option("--provider", "NAME", "the provider, where the name does not show it", complete_providers)
 @store_options
-def show(console: Console, name: str | None, provider: str | None, as_json: bool, flags: Sequence[str]) -> int:
-    config = read_config(console.environ, flags)
+def show(console: Console, name: str | None, provider: str | None) -> int:
+    config = read_config(console.environ, console.flags)
     if name is None and config.settings.model.name is None and config.settings.model.provider is None:
         raise InvalidArgument(NO_MODEL, remedy=CHOOSE_MODEL)
     details = _model_details(name, provider, config.settings.model, console)
@@ -185,7 +183,7 @@ def show(console: Console, name: str | None, provider: str | None, as_json: bool
             meant = f"; did you mean {', '.join(others)}?" if (others := similar_names(details.info.name)) else ""
             console.note(f"name its provider with --provider NAME{meant}")
 
-    return console.show(details_json(details), as_json, draw)
+    return console.show(details_json(details), draw)
 
 
 @verb(models_command, "key", "store a provider's key", KEY_EPILOG)
@@ -193,7 +191,7 @@ def show(console: Console, name: str | None, provider: str | None, as_json: bool
 @click.option("--in", "place", type=OneOf(("keyring", "file")), help="where; without it the keyring if there is one")
 @click.option("--remove", is_flag=True, help="remove the stored key")
 @json_option
-def key(console: Console, provider: str, place: KeyPlace | None, remove: bool, as_json: bool) -> int:
+def key(console: Console, provider: str, place: KeyPlace | None, remove: bool) -> int:
     from clew.cli.init import read_key, store_key
     from clew.providers import preset_for
 
@@ -201,18 +199,18 @@ def key(console: Console, provider: str, place: KeyPlace | None, remove: bool, a
     fields = {"provider": preset.name, "variable": preset.key_env}
     if not remove:
         where = store_key(preset, read_key(preset.name, console), place, console)
-        return console.show({**fields, "stored": where}, as_json, lambda: None)
+        return console.show({**fields, "stored": where}, lambda: None)
     if not StoredKeys(clew_home(console.environ)).remove(preset.key_env):
         problem = f"no key for {preset.name} is stored"
         raise ClewError(problem, remedy="one in the environment is not Clew's to remove")
     line = f"the key for {preset.name} is removed"
-    return console.show({**fields, "stored": None}, as_json, lambda: console.print(line))
+    return console.show({**fields, "stored": None}, lambda: console.print(line))
 
 
 @verb(models_command, "forget", "a learnt window", FORGET_EPILOG)
 @click.argument("name", metavar="NAME")
 @json_option
-def forget(console: Console, name: str, as_json: bool) -> int:
+def forget(console: Console, name: str) -> int:
     learnt = LearntLimits(learnt_limits_path(console.environ))
     gone = learnt.forget(name)
     if not gone:
@@ -228,7 +226,7 @@ def forget(console: Console, name: str, as_json: bool) -> int:
 
     window = {"window": now.window, "window_from": now.source}
     fields = {"name": gone[0].model, "forgotten": [learnt_json(limit) for limit in gone], **window}
-    return console.show(fields, as_json, draw)
+    return console.show(fields, draw)
 
 
 # -- list --------------------------------------------------------------------------------------------------------------
@@ -383,19 +381,17 @@ def fetch_file(name: str, console: Console) -> Path:
 # -- use ---------------------------------------------------------------------------------------------------------------
 
 
-def use_model(
-    name: str, provider: str | None, base_url: str | None, console: Console, *, as_json: bool = False
-) -> None:
+def use_model(name: str, provider: str | None, base_url: str | None, console: Console) -> None:
     """Write a model to the config and say what is known about it."""
     before = read_config(console.environ)
     if base_url is not None:
         chosen = ModelSettings(name=name, provider=provider, base_url=base_url)
     else:
         chosen = chosen_settings(name, provider, before.settings.model, clew_home(console.environ))
-    write_choice(before, chosen, console, as_json=as_json)
+    write_choice(before, chosen, console)
 
 
-def write_choice(before: LoadedConfig, chosen: ModelSettings, console: Console, *, as_json: bool = False) -> None:
+def write_choice(before: LoadedConfig, chosen: ModelSettings, console: Console) -> None:
     """Write a chosen model to the config, and print what is known about it and what it lacks."""
     from clew.providers import provider_for
 
@@ -405,10 +401,7 @@ def write_choice(before: LoadedConfig, chosen: ModelSettings, console: Console, 
         if after.origin_of(key).kind == "env":
             console.note(f"the environment variable {after.origin_of(key).where} overrules the file")
     info = _model_info(after.settings.model, console)
-    if as_json:
-        console.print_json(model_json(info))
-    else:
-        console.print(printable(model_line(info)))
+    console.show(model_json(info), lambda: console.print(printable(model_line(info))))
     if info.source == "default" or known_model(info.name) is None or info.price is None:
         _warn_unknown_model(info, similar_names(info.name), console)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 from collections.abc import Callable, Iterable, Sequence
@@ -15,9 +14,9 @@ import click
 from clew.cli.console import Console, stop_signals
 from clew.cli.options import Callback, OneOf, command, mode_option, option, set_option, shown_setups
 from clew.cli.pages import json_fields
-from clew.cli.store_access import open_location, store_location
+from clew.cli.store_access import load_settings, store_location
 from clew.cli.workers import MAX_WORKERS, ServeOptions, run_workers, shared_port
-from clew.config import LoadedConfig, Settings, load_config
+from clew.config import LoadedConfig, Settings
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -113,12 +112,12 @@ def _limit_options(callback: Callback) -> Callback:
 @click.option("--add-breakpoints", is_flag=True, help="add cache breakpoints for Anthropic, for clients that set none")
 @click.option("--json", "as_json", is_flag=True, help="print where it listens as JSON")
 @set_option
-def serve_command(console: Console, show: str | None, flags: Sequence[str], **given: Any) -> int:
+async def serve_command(console: Console, show: str | None, **given: Any) -> int:
     settings = {setting: given.pop(flag[2:].replace("-", "_")) for flag, setting in SETTINGS.items()}
     own = [f"{setting}={str(value).lower()}" for setting, value in settings.items() if value is not None]
-    options = ServeOptions(**given, flags=(*flags, *own))
-    config = load_config(console.environ, options.flags)
-    console.notes(config.notices)
+    console = replace(console, flags=(*console.flags, *own))
+    options = ServeOptions(**given, flags=console.flags)
+    config = load_settings(console)
     if show:
         return _show(show, options, config, console)
     from clew.app import gateway_upstreams
@@ -126,7 +125,7 @@ def serve_command(console: Console, show: str | None, flags: Sequence[str], **gi
     upstreams = gateway_upstreams(config, console.environ, options.upstream)
     addresses = [server.written for server in upstreams.servers]
     serve = _serve if options.workers == 1 else _serve_by_workers
-    asyncio.run(serve(options, config, addresses, console))
+    await serve(options, config, addresses, console)
     return 0
 
 
@@ -136,7 +135,7 @@ def _show(name: str, options: ServeOptions, config: LoadedConfig, console: Conso
     setups, model = shown_setups("serve", name, CLIENT_SETUPS, setup_named), served_model(config.settings.model)
     address = f"http://{options.bracketed_host}:{options.port or DEFAULT_PORT}"
     fields = {"clients": [setup_json(setup, address, model) for setup in setups]}
-    return console.show(fields, options.as_json, lambda: print_setups(setups, address, model, console))
+    return console.show(fields, lambda: print_setups(setups, address, model, console))
 
 
 async def _serve(options: ServeOptions, config: LoadedConfig, upstreams: Sequence[str], console: Console) -> None:
@@ -150,7 +149,7 @@ async def _serve(options: ServeOptions, config: LoadedConfig, upstreams: Sequenc
         tuple(options.upstream), options.mode, listen, observers=observers, adds_breakpoints=options.add_breakpoints
     )
     try:
-        async with open_location(location) as store:
+        async with location.open() as store:
             await _check_keys(store, options.host)
             async with open_gateway(config, console.environ, store, app) as gateway:
                 stopped = stop_signals()
@@ -171,7 +170,7 @@ async def _serve_by_workers(
     location = store_location(config.settings, console.environ)
     gateway_token(console.environ)  # made once, before every worker reads it
     # Opened here first: a database that lacks migrations gets them once, and its problems are reported once.
-    async with open_location(location) as store:
+    async with location.open() as store:
         await _check_keys(store, options.host)
     try:
         held = shared_port(options.host, options.port)
@@ -200,7 +199,7 @@ def _tell(
 
     store = store_location(config.settings, console.environ).label
     many = {"workers": options.workers} if options.workers > 1 else {}
-    if options.as_json:
+    if console.as_json:
         named = {"address": address, "upstream": upstreams[0], "mode": options.mode, "store": store}
         chosen = json_fields(config.settings.gateway, "handoffs", "recall")
         console.print_json({**named, "upstreams": upstreams, **chosen, **many})

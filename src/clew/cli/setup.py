@@ -50,7 +50,6 @@ class SetupRequest:
     undo: bool
     check: bool
     show: bool
-    as_json: bool
 
 
 @command(EXAMPLES, exclusive=("undo", "check"))
@@ -59,10 +58,10 @@ class SetupRequest:
 @click.option("--check", is_flag=True, help="say whether it is installed and whether Clew answers")
 @click.option("--print", "show", is_flag=True, help="show what would change, also with --undo, and change nothing")
 @json_option
-def setup_command(console: Console, program: str, undo: bool, check: bool, show: bool, as_json: bool) -> int:
+def setup_command(console: Console, program: str, undo: bool, check: bool, show: bool) -> int:
     if check and show:
         raise InvalidArgument("--check: not allowed with --print", remedy="give one of them")
-    asked = SetupRequest(program, undo, check, show, as_json)
+    asked = SetupRequest(program, undo, check, show)
     if program == "hermes":
         return _run_hermes(asked, console)
     if program == "service":
@@ -96,7 +95,7 @@ def _run_plugin(asked: SetupRequest, console: Console) -> int:
             ends = "compacts by itself again" if asked.undo else "compacts with Clew"
             console.print(f"{program.title} {ends} from its next start on.")
 
-    console.show(fields, asked.as_json, draw)
+    console.show(fields, draw)
     return 0
 
 
@@ -118,7 +117,7 @@ def _check_plugin(asked: SetupRequest, console: Console) -> int:
         console.print(f"The plugin of {program.title} {state}.")
         console.print(problem or f"Clew answers at {url}.")
 
-    console.show(fields, asked.as_json, draw)
+    console.show(fields, draw)
     return 0 if installed and not problem else 1
 
 
@@ -152,19 +151,19 @@ def _run_service(asked: SetupRequest, console: Console) -> int:
 
     if asked.undo and not asked.show:
         ended = stop_service(console.environ)
-        return _tell_service(asked, console, "", "The service was ended." if ended else "No service answers.")
+        return _tell_service(console, "", "The service was ended." if ended else "No service answers.")
     if asked.check or asked.show:
         note = read_note(console.environ)
         answers = ask_service(note) is not None
-        _tell_service(asked, console, note.url if answers else "", "" if answers else "No service answers.")
+        _tell_service(console, note.url if answers else "", "" if answers else "No service answers.")
         return 0 if answers or asked.show else 1
-    return _tell_service(asked, console, ensure_service(console.environ)[0].url)
+    return _tell_service(console, ensure_service(console.environ)[0].url)
 
 
-def _tell_service(asked: SetupRequest, console: Console, url: str, line: str = "") -> int:
+def _tell_service(console: Console, url: str, line: str = "") -> int:
     message = line or f"Clew answers at {url}."
     fields = {"program": "service", "url": url or None, "message": message}
-    console.show(fields, asked.as_json, lambda: console.print(message))
+    console.show(fields, lambda: console.print(message))
     return 0
 
 
@@ -221,5 +220,5 @@ def _run_hermes(asked: SetupRequest, console: Console) -> int:
             where = f" ({check.python})" if check and check.python else ""
             console.print(f"Hermes folds with Clew from its next start on{where}.")
 
-    console.show(fields, asked.as_json, draw)
+    console.show(fields, draw)
     return 1 if problems else 0

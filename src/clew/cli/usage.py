@@ -35,7 +35,7 @@ from clew.cli.pages import (
     styled_lines,
     table_lines,
 )
-from clew.cli.store_access import NO_LIMIT, configured_store, find_session, run_with_store, short_ids
+from clew.cli.store_access import NO_LIMIT, configured_store, find_session, short_ids
 from clew.cli.text import clip, display_width, pad, printable, wrap
 from clew.usage import CanonicalUsage
 
@@ -93,46 +93,38 @@ Bar: TypeAlias = Sequence[tuple[BarStyle, int]]
 @period_options
 @click.option("--all", "every_row", is_flag=True, help="every row, not only the newest or largest")
 @store_options
-def usage_command(
+async def usage_command(
     console: Console,
     session: str | None,
     by: tuple[Grouping, ...],
     since: datetime | None,
     until: datetime | None,
     every_row: bool,
-    as_json: bool,
-    flags: Sequence[str],
 ) -> int:
-    location = configured_store(flags, console)
+    location = configured_store(console)
     if not location.exists and session is None:
         empty: dict[str, Any] = {"store": location.label, "total": None, "auxiliary": None, "by": {}}
-        return console.show(empty, as_json, lambda: console.print(location.empty_message))
+        return console.show(empty, lambda: console.print(location.empty_message))
     groupings = tuple(dict.fromkeys(by)) or DEFAULT_GROUPINGS
-    report = run_with_store(
-        location, lambda store: read_usage(store, session, since, until, groupings), named=f"session {session!r}"
-    )
-    return console.show(
-        {"store": location.label, **usage_report_json(report)},
-        as_json,
-        lambda: print_usage(report, console, every_row=every_row),
-    )
+    async with location.open(f"session {session!r}") as store:
+        report = await read_usage(store, session, since, until, groupings)
+    fields = {"store": location.label, **usage_report_json(report)}
+    return console.show(fields, lambda: print_usage(report, console, every_row=every_row))
 
 
 @command(INSIGHTS_HELP)
 @period_options
 @store_options
-def insights_command(
-    console: Console, since: datetime | None, until: datetime | None, as_json: bool, flags: Sequence[str]
-) -> int:
-    location = configured_store(flags, console)
+async def insights_command(console: Console, since: datetime | None, until: datetime | None) -> int:
+    location = configured_store(console)
     if not location.exists:
         empty: dict[str, Any] = {"store": location.label, "total": None, "by": {}, "compactions": None}
-        return console.show(empty, as_json, lambda: console.print(location.empty_message))
+        return console.show(empty, lambda: console.print(location.empty_message))
     first = since or (until or datetime.now(UTC)) - timedelta(days=DEFAULT_DAYS)
-    insights = run_with_store(location, lambda store: read_insights(store, first, until), named="insights")
-    return console.show(
-        {"store": location.label, **insights_json(insights)}, as_json, lambda: print_insights(insights, console)
-    )
+    async with location.open() as store:
+        insights = await read_insights(store, first, until)
+    fields = {"store": location.label, **insights_json(insights)}
+    return console.show(fields, lambda: print_insights(insights, console))
 
 
 async def read_usage(

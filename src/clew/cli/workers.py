@@ -48,7 +48,6 @@ class ServeOptions:
     mode: GatewayMode
     name: Sequence[str]
     add_breakpoints: bool
-    as_json: bool
     flags: Sequence[str]
     """Settings for this run."""
 
@@ -145,7 +144,7 @@ async def _started(task: ServeOptions, environ: Mapping[str, str]) -> Process:
 async def _work(task: ServeOptions, environ: Mapping[str, str]) -> None:
     from clew.app import GatewayAppOptions, gateway_options, gateway_token, open_gateway
     from clew.cli.serve import gateway_observers
-    from clew.cli.store_access import open_location, store_location
+    from clew.cli.store_access import store_location
 
     config = load_config(environ, task.flags)
     stopped, loop = stop_signals(), asyncio.get_running_loop()
@@ -159,7 +158,7 @@ async def _work(task: ServeOptions, environ: Mapping[str, str]) -> None:
     )
     try:
         async with (
-            open_location(store_location(config.settings, environ)) as store,
+            store_location(config.settings, environ).open() as store,
             open_gateway(config, environ, store, options),
         ):
             os.write(sys.stdout.fileno(), _READY)

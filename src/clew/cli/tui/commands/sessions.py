@@ -145,8 +145,8 @@ async def _matching_sessions(state: ChatState, words: str) -> list[SessionListIt
 
 async def run_tree(state: ChatState, words: str) -> None:
     del words
-    here = (await current_conversation(state)).session
-    forest = await read_trees(state.app.store, here, 1)
+    here, store = (await current_conversation(state)).session, state.app.store
+    forest = await read_trees(store, await store.session(here), 1)
     show_page(state, lambda console: print_trees(forest, console, here))
 
 
