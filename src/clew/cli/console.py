@@ -19,6 +19,7 @@ from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
     import asyncio
+    from logging import Formatter
 
 MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 30, 120, 80
 _CODES = {
@@ -232,11 +233,12 @@ def stop_signals() -> asyncio.Event:
 
 
 @contextmanager
-def logged_warnings(stream: TextIO) -> Iterator[None]:
+def logged_warnings(stream: TextIO, formatter: Formatter | None = None) -> Iterator[None]:
     """Warnings that are logged go to a stream, until the end of the block."""
     import logging  # late, as all that `clew version` does not need
 
     handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
     handler.setLevel(logging.WARNING)
     logging.getLogger().addHandler(handler)
     try:

@@ -9,6 +9,7 @@ import click
 
 from clew.cli.console import Console, logged_warnings
 from clew.cli.options import command, complete_folders, option, set_option, shown_setups
+from clew.cli.pages import json_fields, print_setups
 from clew.cli.store_access import configured_store
 from clew.errors import InvalidArgument
 
@@ -88,13 +89,5 @@ def _show(name: str, console: Console) -> int:
 
     setups = shown_setups("mcp", name, MCP_SETUPS, mcp_setup_named)
     command = server_command(console.environ)
-    shown = [{"name": it.name, "title": it.title, "where": it.where, "lines": filled_in(it, command)} for it in setups]
-
-    def draw() -> None:
-        for it in shown:
-            title = f"{it['title']} ({it['where']}):"
-            console.print(f"\n{console.style(title, 'bold')}")
-            for line in it["lines"].splitlines():
-                console.print(f"  {line}")
-
-    return console.show({"clients": shown}, draw)
+    clients = [{**json_fields(it, "name", "title", "where"), "lines": filled_in(it, command)} for it in setups]
+    return console.show({"clients": clients}, lambda: print_setups(clients, console))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -236,6 +236,17 @@ def headed_table(
 def _row_line(row: Sequence[str], aligns: Sequence[str], widths: Sequence[int], gap: int) -> str:
     cells = (pad(clip(cell, width), width, align) for cell, width, align in zip(row, widths, aligns, strict=True))
     return (" " * gap).join(cells)
+
+
+def print_setups(setups: Iterable[Mapping[str, Any]], console: Console) -> None:
+    """For each program its file, the lines to paste into it, and the setting of its window."""
+    for setup in setups:
+        title = f"{setup['title']} ({setup['where']}):"
+        console.print(f"\n{console.style(title, 'bold')}")
+        for line in setup["lines"].splitlines():
+            console.print(f"  {line}".rstrip())
+        if window := setup.get("window"):
+            console.print(console.style(f"  # window: {window}", "dim"))
 
 
 def bar_widths(parts: Sequence[float], cells: int) -> list[int]:
