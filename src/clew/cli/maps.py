@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 from clew.cli.console import Console
 from clew.cli.pages import hint_lines, json_fields, page_width, plural, print_blocks, short_count, styled_lines
 from clew.cli.text import clip, display_width, printable_line, whole_facts, wrap
+from clew.cli.tui.page import current_conversation, show_page
 from clew.engines import Node
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from clew.cli.tui.commands import ChatState
     from clew.store import Store
 
 MOST_PARTS = 12
 INDENT = 3
+MORE_IN_CHAT = "/map n0-40 shows what a part says; /engine lcm lets the lossless engine fold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +173,9 @@ def _text_lines(node: Node, console: Console) -> Iterator[str]:
             yield console.style(printable_line(line.lstrip("# ")), "bold")
         else:
             yield from wrap(printable_line(line), page_width(console)) or [""]
+
+
+async def run_map(state: ChatState, words: str) -> None:
+    conversation = await current_conversation(state)
+    page = await read_map(state.app.store, conversation.session, conversation.view.next_seq, words.strip())
+    show_page(state, lambda console: print_map(page, console, MORE_IN_CHAT))

@@ -7,11 +7,11 @@ learnt from a provider's error from the file where those are stored.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 import click
@@ -31,8 +31,10 @@ from clew.cli.options import (
     store_options,
     verb,
 )
-from clew.cli.pages import MARGIN, NO_PRICE, json_fields, table_lines
+from clew.cli.pages import MARGIN, NO_PRICE, WINDOW_SOURCES, fact_lines, json_fields, table_lines
 from clew.cli.text import printable, wrap
+from clew.cli.tui.commands import learn_names
+from clew.cli.tui.page import current_conversation, show_lines, show_text, window_source
 from clew.config import (
     KeyPlace,
     LoadedConfig,
@@ -50,6 +52,10 @@ from clew.errors import ClewError, InvalidArgument
 from clew.providers import FETCHABLE_MODELS, LocalModel, chosen_local_model, local_models, models_folder, trained_window
 from clew.tokens import LearntLimit, LearntLimits, Window, known_model, window_of
 from clew.usage import Price, price_of
+
+if TYPE_CHECKING:
+    from clew.cli.tui.commands import ChatState
+    from clew.turn import Conversation
 
 EXAMPLES = """\
 A model runs at a provider, which needs its key in the environment, or on this
@@ -96,14 +102,6 @@ A provider that refuses a request and states its limit is believed: the limit is
 later, by model and address, unless model.context_length says otherwise. `forget` removes
 it, at every address, for a server that was restarted with a larger window.
 """
-WINDOW_SOURCES: Mapping[str, str] = {
-    "config": "from the config",
-    "stated": "as the provider stated in an error",
-    "endpoint": "as the provider's models endpoint says",
-    "table": "from the table that ships with Clew",
-    "default": "assumed, since no source states it",
-    "file": "as it is run here; model.context_length changes it",
-}
 
 
 models_command = noun("list", EXAMPLES)
@@ -624,3 +622,71 @@ def details_json(details: ModelDetails) -> dict[str, Any]:
 
 def learnt_json(limit: LearntLimit) -> dict[str, Any]:
     return {"address": None if limit.address == "-" else limit.address, "tokens": limit.tokens}
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+
+async def run_model(state: ChatState, words: str) -> None:
+    if words:
+        await _switch_model(state, words)
+        return
+    conversation = await current_conversation(state)
+    target = conversation.target
+    caching = state.app.runtime.cache_policy(target).describe().removeprefix("prompt caching: ")
+    facts = [*_model_facts(conversation), ("caching", caching)]
+
+    def lines(console: Console) -> Iterator[str]:
+        yield console.style(printable(target.model), "bold")
+        yield from fact_lines(facts, console)
+
+    show_lines(state, lines)
+
+
+async def _switch_model(state: ChatState, name: str) -> None:
+    conversation = await current_conversation(state)
+    before, window = conversation.target.model, conversation.window.tokens
+    if name == before:
+        show_text(state, f"{name} answers already.")
+        return
+    await state.app.use_model(state.session, name)
+    conversation = await current_conversation(state)
+    await learn_names(state)
+    now, tokens = conversation.window.tokens, conversation.size.tokens
+    size = "the same window" if now == window else f"a window of {now:,} tokens"
+    sentences = [
+        f"{conversation.target.model} answers from the next question on, here and in new conversations.",
+        f"It has {size} ({_window_source_text(conversation)}), where {before} has {window:,}.",
+    ]
+    if conversation.engine.should_compress(tokens):
+        sentences.append(
+            f"This conversation has {tokens:,} tokens, above its threshold of "
+            f"{conversation.engine.get_status().threshold_tokens:,}: the next question begins with a compaction."
+        )
+    show_text(state, *sentences)
+
+
+def _model_facts(conversation: Conversation) -> Iterator[tuple[str, str]]:
+    target, window, tokens = conversation.target, conversation.window, conversation.size.tokens
+    yield "through", target.served_by or "a provider without a name"
+    yield "window", f"{window.tokens:,} tokens, {_window_source_text(conversation)}; {tokens:,} are in use"
+    if target.max_tokens or window.max_output:
+        yield "output", f"up to {target.max_tokens or window.max_output:,} tokens for a reply"
+    price = price_of(target.model, target.served_by or None, prompt_tokens=tokens)
+    if price is None:
+        yield "price", f"{NO_PRICE} is known"
+        return
+    cached = f", {_format_price(price.cache_read)} from the cache" if price.cache_read is not None else ""
+    checked = f" (looked up {price.checked})" if price.checked else ""
+    costs = f"{_format_price(price.input)} in{cached}, {_format_price(price.output)} out"
+    yield "price", f"for a million tokens {costs}{checked}" if price.input or price.output else "free: it runs here"
+
+
+def _window_source_text(conversation: Conversation) -> str:
+    source = window_source(conversation)
+    return "as it is run here" if source == "file" else WINDOW_SOURCES[source]
+
+
+def _format_price(amount: Decimal) -> str:
+    cents = amount.quantize(Decimal("0.01"))
+    return f"${cents:,}" if cents == amount else f"${amount.normalize():f}"

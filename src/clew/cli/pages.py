@@ -13,6 +13,15 @@ from clew.cli.text import clip, display_width, pad, printable, wrap
 _MICROS = 1_000_000
 NO_PRICE = "no price"
 """Shown where a price is unknown, which is never taken for zero."""
+WINDOW_SOURCES: Mapping[str, str] = {
+    "config": "from the config",
+    "stated": "as the provider stated in an error",
+    "endpoint": "as the provider's models endpoint says",
+    "table": "from the table that ships with Clew",
+    "default": "assumed, since no source states it",
+    "file": "as it is run here; model.context_length changes it",
+}
+"""Who says how large a window is."""
 MARGIN = "  "
 MIN_NAME_WIDTH = 10
 GOOD_NAME_WIDTH = 16

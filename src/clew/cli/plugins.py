@@ -13,12 +13,14 @@ import click
 
 from clew.cli.console import Console
 from clew.cli.options import json_option, noun, store_options, verb
-from clew.cli.pages import json_fields, table_lines
-from clew.cli.text import printable
+from clew.cli.pages import json_fields, page_width, plural, table_lines
+from clew.cli.text import printable, wrap, wrap_all
+from clew.cli.tui.page import current_conversation, show_lines, show_text
 from clew.config import config_path, read_config, set_in_file, setting_named
 
 if TYPE_CHECKING:
     from clew.app import EngineChoice
+    from clew.cli.tui.commands import ChatState
     from clew.plugins import Plugin
 
 EXAMPLES = """\
@@ -176,3 +178,51 @@ def _plugin_json(plugin: Plugin, serving: Plugin) -> dict[str, Any]:
         "hidden": plugin.shadowed,
         "problem": plugin.problem or None,
     }
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+
+async def run_engine(state: ChatState, words: str) -> None:
+    if words:
+        await _switch_engine(state, words)
+        return
+    conversation = await current_conversation(state)
+    active, status = conversation.engine.name, conversation.engine.get_status()
+    made = [
+        each for each in await state.app.store.compactions(conversation.session, keep_damaged=True) if each.is_in_effect
+    ]
+    in_effect = plural(len(made), "compaction") if made else "no compaction is"
+    sentences = [
+        f"{active} serves here: it compacts at {status.threshold_tokens:,} of {status.context_length:,} tokens; "
+        f"{in_effect} in effect here.",
+        "/engine NAME chooses another.",
+    ]
+    plugins = state.app.engines.catalog.plugins()
+
+    def lines(console: Console) -> Iterator[str]:
+        for plugin in plugins:
+            yield from _engine_lines(plugin, active, console)
+        for line in wrap_all(sentences, page_width(console)):
+            yield console.style(line, "dim")
+
+    show_lines(state, lines)
+
+
+def _engine_lines(plugin: Plugin, active: str, console: Console) -> Iterator[str]:
+    about = plugin.description
+    if plugin.problem:
+        about = f"cannot serve: {plugin.problem}"
+    elif plugin.shadowed:
+        about = f"hidden by another of its name; {about}"
+    mark = "*" if plugin.name == active and not plugin.shadowed else " "
+    yield f"{mark} {console.style(printable(plugin.name), 'cyan', 'bold')}  {plugin.origin.value}"
+    yield from (f"  {line}" for line in wrap(about, page_width(console) - 4))
+
+
+async def _switch_engine(state: ChatState, name: str) -> None:
+    notices = await state.app.use_engine(state.session, name)
+    await current_conversation(state)
+    state.previewed = None
+    chosen = state.app.engine_name
+    show_text(state, *notices, f"{chosen} serves from now on: here, in new conversations and after a restart.")

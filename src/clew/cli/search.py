@@ -22,13 +22,15 @@ from clew.cli.options import (
     session_argument,
     store_options,
 )
-from clew.cli.pages import MARGIN, describe_period, format_time, json_fields, plural
+from clew.cli.pages import MARGIN, describe_period, format_time, hint_lines, json_fields, plural, print_lines
 from clew.cli.store_access import all_session_ids, configured_store, find_session, short_ids, stored_session
 from clew.cli.text import clip, display_width, fitting_chars, printable, wrap
+from clew.cli.tui.page import show_page, show_text
 from clew.config import config_path, read_config, set_in_file, setting_named
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from clew.cli.tui.commands import ChatState
     from clew.store import SearchHit, Snippet, Store
     from clew.turn import FoundMessage, FoundPage, OpenedMessage, OpenedPage
 
@@ -79,6 +81,7 @@ examples:
   clew vectors --off
 """
 _EMBEDDED_AT_ONCE = 64
+HERE_FLAG = "--here"
 LINES_ON_SCREEN = 6
 """Of one hit; a program that reads it gets all of them."""
 
@@ -441,3 +444,25 @@ def _opened_json(message: OpenedMessage) -> dict[str, Any]:
         "result_of": message.call and {"number": message.call.number, "call": message.call.call},
         "results": [{"number": link.number, "call": link.call} for link in message.results],
     }
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+
+async def run_search(state: ChatState, words: str) -> None:
+    is_here = words == HERE_FLAG or words.startswith(f"{HERE_FLAG} ")
+    query = words.removeprefix(HERE_FLAG).strip() if is_here else words
+    if not query:
+        raise InvalidArgument("/search needs words to look for: /search retry backoff")
+    page = await search_store(state.app.store, query, SearchOptions(conversation=state.session if is_here else None))
+    if not page.result.hits:
+        elsewhere = "/search without --here looks everywhere" if is_here else "other words may find it"
+        show_text(state, f"Nothing found for {query!r} among {page.result.searched}; {elsewhere}.")
+        return
+
+    def print_page(console: Console) -> None:
+        print_results(page, "in this conversation" if is_here else "", console)
+        hint = "/pin mN keeps one of this conversation; /resume SESSION goes to another"
+        print_lines(["", *hint_lines(hint, console)], console)
+
+    show_page(state, print_page)

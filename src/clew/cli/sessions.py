@@ -26,6 +26,7 @@ from clew.cli.pages import (
     fact_lines,
     format_time,
     headed_table,
+    hint_lines,
     iso_time,
     json_fields,
     message_range,
@@ -49,12 +50,16 @@ from clew.cli.store_access import (
     stored_session,
 )
 from clew.cli.text import clip, display_width, printable, printable_line, whole_facts, wrap
+from clew.cli.tui.commands import learn_names
+from clew.cli.tui.page import current_conversation, show_lines, show_page, show_text
 from clew.cli.usage import calls_text, usage_json
 from clew.errors import InvalidArgument, StoreError
 from clew.messages import Message, arguments_of_call, calls_of, images_of, name_of_call, text_of
 
 if TYPE_CHECKING:
+    from clew.cli.tui.commands import ChatState
     from clew.store import CommittedCompaction, Session, Store, StoredMessage, UsageTotal
+    from clew.turn import Conversation
 
 NAMES_EPILOG = """\
 SESSION is an id, the beginning (s_4f1 or 4f1) or the end of one, or a title.
@@ -751,3 +756,131 @@ class TreeDrawing:
         line = whole_facts(map(printable, facts), room - display_width(name) - len(mark) - 2)
         styled_mark = self.console.style(mark, "bold", "green")
         return self.console.style(name, "cyan") + (f"  {line}" if line else "") + styled_mark
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+MAX_LISTED = 15
+MAX_SEARCHED = 500
+"""Conversations that are read at most for words in their first message."""
+
+
+async def run_new(state: ChatState, words: str) -> None:
+    app, title = state.app, words or None
+    conversation = await current_conversation(state)
+    old, was_empty = conversation.session, not conversation.view.next_seq
+    if was_empty and title is None:
+        show_text(state, "This conversation is still empty: it is a fresh one.")
+        return
+    if was_empty:
+        await app.store.rename(old, title)
+        show_text(state, f"This conversation is still empty; it is now called {words!r}.")
+        return
+    name = (await app.store.session(old)).title
+    await app.runtime.end(old, "new")
+    await _enter(state, await app.new_session(title))
+    show_text(
+        state,
+        f"A fresh conversation begins{f': {words}' if words else ''}.",
+        f"The one before is kept: /resume {old} goes back to it{f': {name}' if name else '.'}",
+    )
+
+
+async def run_resume(state: ChatState, words: str) -> None:
+    if not words:
+        await run_sessions(state, "")
+        return
+    store = state.app.store
+    found = _listed_session(state, words) or (await find_session(store, words)).id
+    conversation = await state.app.runtime.conversation(await store.get_compression_tip(found))
+    if conversation is await current_conversation(state):
+        show_text(state, "That is the conversation you are in.")
+        return
+    session = await store.session(conversation.session)
+    why_not = await state.app.use_model_of(session.id)
+    await _enter(state, conversation.session)
+    title = session.title or (await list_item(store, session)).first_message
+    facts = list(_resumed_facts(conversation, f"{session.model} ({why_not})" if why_not else None))
+
+    def lines(console: Console) -> Iterator[str]:
+        yield console.style(clip(f"back in: {printable(title)}", page_width(console)), "bold")
+        yield from fact_lines(facts, console)
+
+    show_lines(state, lines)
+
+
+async def _enter(state: ChatState, session: str) -> None:
+    state.session, state.previewed = session, None
+    await current_conversation(state)
+    await learn_names(state)
+
+
+def _resumed_facts(conversation: Conversation, model_before: str | None) -> Iterator[tuple[str, str]]:
+    yield "session", conversation.session
+    yield "messages", f"{conversation.view.next_seq:,} in the history, {len(conversation.messages):,} in view"
+    yield "tokens", f"{conversation.size.tokens:,} of {conversation.window.tokens:,}"
+    model = conversation.target.model
+    yield "model", f"{model}; before: {model_before}" if model_before else model
+    spoken = [message for message in conversation.messages if message["role"] in ("user", "assistant")]
+    for message in spoken[-2:]:
+        yield "you" if message["role"] == "user" else "it", message_preview(message)
+
+
+def _listed_session(state: ChatState, words: str) -> str | None:
+    """The session that a number of the last list means."""
+    number = int(words) if words.isascii() and words.isdigit() and len(words) < 6 else 0
+    if not number:
+        return None
+    if not state.listed:
+        raise InvalidArgument(f"there is no list yet that {number} could be of", remedy="/resume shows one")
+    if number > len(state.listed):
+        raise InvalidArgument(
+            f"the list has {plural(len(state.listed), 'conversation')}", remedy=f"there is no {number}"
+        )
+    return state.listed[number - 1]
+
+
+async def run_sessions(state: ChatState, words: str) -> None:
+    """A numbered list of conversations, newest first."""
+    store = state.app.store
+    here = (await current_conversation(state)).session
+    found = await _matching_sessions(state, words)
+    items = found[:MAX_LISTED]
+    if not items:
+        none = "There are no conversations yet but this one."
+        missing = f"No conversation is called or begins with {words!r}; /search looks into all of them."
+        show_text(state, missing if words else none)
+        return
+    state.listed = tuple(each.session.id for each in items)
+    ids = short_ids(state.listed, await all_session_ids(store))
+    await learn_names(state)
+
+    def lines(console: Console) -> Iterator[str]:
+        yield from session_table(items, ids, console, page_width(console), here)
+        more = "; there are more: /sessions WORDS" if len(found) > MAX_LISTED else ""
+        star = "* is here; " if here in state.listed else ""
+        yield from hint_lines(f"{star}/resume NUMBER continues one{more}", console)
+
+    show_lines(state, lines)
+
+
+async def _matching_sessions(state: ChatState, words: str) -> list[SessionListItem]:
+    """Conversations whose title, id or first message has all the words; one more than a list shows."""
+    store = state.app.store
+    found: list[SessionListItem] = []
+    for session in await store.list_sessions(limit=MAX_SEARCHED, only_tips=True):
+        first = await first_message(store, session.id)
+        about = f"{session.title or ''} {session.id} {first}".casefold()
+        matches = all(word in about for word in words.casefold().split())
+        if first and matches and session.kind != "subagent":
+            found.append(await list_item(store, session))
+        if len(found) > MAX_LISTED:
+            break
+    return found
+
+
+async def run_tree(state: ChatState, words: str) -> None:
+    del words
+    here, store = (await current_conversation(state)).session, state.app.store
+    forest = await read_trees(store, await store.session(here), 1)
+    show_page(state, lambda console: print_trees(forest, console, here))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.cli.console import Console
 from clew.cli.pages import (
@@ -19,14 +20,20 @@ from clew.cli.pages import (
     table_lines,
 )
 from clew.cli.text import clip, display_width, fitting_chars, printable_line, whole_facts, wrap
+from clew.cli.tui.page import current_conversation, show_page
 from clew.errors import InvalidArgument
 from clew.facts import FACT_KINDS, Entity, FactKind
 from clew.store import Store
 from clew.turn import ConversationState, read_conversation_state
 
+if TYPE_CHECKING:
+    from clew.cli.tui.commands import ChatState
+
 MOST_OF_A_KIND = 8
 MOST_ENDED_TASKS = 3
 NARROW_WIDTH = 50
+MORE_IN_CHAT = "/state files, /state WORDS or /state all"
+_AT = re.compile(r"(?:--at[ =]|at )?m(\d{1,9})\b|--at[ =](\d{1,9})\b")
 PLURALS: dict[FactKind, str] = {
     "task": "tasks",
     "branch": "branch",
@@ -188,3 +195,22 @@ def _row(entity: Entity) -> tuple[str, ...]:
             return name, often, f"m{now.number}", detail
         case _:
             return name, value, f"m{entity.since}", "; ".join(filter(None, (detail, was)))
+
+
+async def run_state(state: ChatState, words: str) -> None:
+    """Show the state: `/state [kind | words | all] [m120]`."""
+    found = _AT.search(words)
+    rest = " ".join((words[: found.start()] + words[found.end() :]).split()) if found else words
+    at = int(found[1] or found[2]) if found else None
+    kind = kind_named(rest)
+    session = (await current_conversation(state)).session
+    state.wait_for("reading the conversation")
+    page = await read_state_page(
+        state.app.store,
+        session,
+        at=at,
+        kind=kind,
+        words="" if kind or rest == "all" else rest,
+        whole=rest == "all",
+    )
+    show_page(state, lambda console: print_state(page, console, MORE_IN_CHAT))

@@ -37,9 +37,12 @@ from clew.cli.pages import (
 )
 from clew.cli.store_access import NO_LIMIT, configured_store, find_session, short_ids
 from clew.cli.text import clip, display_width, pad, printable, wrap
+from clew.cli.tui.page import show_page
+from clew.errors import InvalidArgument
 from clew.usage import CanonicalUsage
 
 if TYPE_CHECKING:
+    from clew.cli.tui.commands import ChatState
     from clew.store import CallFilter, CompactionStats, Grouping, Store, UsageTotal
 
 USAGE_HELP = """\
@@ -66,6 +69,7 @@ examples:
   clew insights --since 2026-01-01 --until 2026-01-31 --json
 """
 DEFAULT_DAYS = 30
+MAX_INSIGHT_DAYS = 36_500
 MAX_ROWS = 14
 MAX_NAME = 24
 MIN_BAR, MAX_BAR = 10, 60
@@ -512,3 +516,27 @@ def _group_key(total: UsageTotal, name: str) -> Any:
 def _counts(compactions: Sequence[CompactionStats], name: str) -> dict[str, int]:
     keys = (getattr(each, name) for each in compactions)
     return dict(sorted(Counter(format_day(key) if name == "day" else key for key in keys).items()))
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+
+async def run_usage(state: ChatState, words: str) -> None:
+    if words not in ("", "all"):
+        raise InvalidArgument(
+            f"/usage {words} is not known", remedy="/usage is this conversation, /usage all everything"
+        )
+    # A conversation has its sessions in a row: by session only where there are several conversations.
+    by: tuple[Grouping, ...] = DEFAULT_GROUPINGS if words else ("model", "day")
+    report = await read_usage(state.app.store, None if words else state.session, None, None, by)
+    show_page(state, lambda console: print_usage(report, console, every_row=False))
+
+
+async def run_insights(state: ChatState, words: str) -> None:
+    days = int(words) if words.isascii() and words.isdigit() and len(words) < 6 else 0 if words else DEFAULT_DAYS
+    if not 1 <= days <= MAX_INSIGHT_DAYS:
+        raise InvalidArgument(
+            f"/insights {words} is not allowed", remedy=f"it takes a number of days from 1 to {MAX_INSIGHT_DAYS:,}"
+        )
+    insights = await read_insights(state.app.store, datetime.now(UTC) - timedelta(days=days), None)
+    show_page(state, lambda console: print_insights(insights, console))

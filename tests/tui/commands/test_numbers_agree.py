@@ -12,9 +12,9 @@ import pytest
 
 from clew import count_tokens
 from clew.cli import main
+from clew.cli.context import read_context
 from clew.cli.tui.chat import Chat as TerminalChat
 from clew.cli.tui.chat import summary_lines
-from clew.cli.tui.commands.context import read_context
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.screen import Screen
 from clew.cli.tui.start import ChatTerminal
@@ -79,7 +79,7 @@ async def sizes(chat: Any, meter: Meter) -> set[int]:
     assert shown is not None
     assert model is not None
     said = (int(found[1].replace(",", "")) for found in (shown, model))
-    return {figures.used, context.tokens, sum(part.tokens for part in context.parts), *said}
+    return {figures.used, context.page.tokens, sum(part.tokens for part in context.parts), *said}
 
 
 def before_and_after(text: str) -> tuple[int, int]:
@@ -111,7 +111,7 @@ async def test_preview_apply_meter_and_store_agree_where_the_provider_counts_oth
 async def test_the_parts_of_a_preview_are_those_of_context(chat: Any) -> None:
     await talked(chat)
     parts = {part.name: part.tokens for part in (await read_context(chat.state)).parts}
-    largest = (await read_context(chat.state)).largest[0].tokens
+    largest = (await read_context(chat.state)).page.largest[0].tokens
     shown = await chat.type("/compress --preview")
     rows = re.findall(r"^\s+m\d+(?:-m\d+)?\s+\d+\s+(\w+)\s+([\d,]+)(?: → ([\d,]+))?", shown, re.MULTILINE)
     regions = dict.fromkeys(("head", "folded", "kept", "tail"), 0)

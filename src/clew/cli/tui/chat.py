@@ -34,8 +34,8 @@ from clew.cli.tui.commands import (
     learn_names,
     unknown_command,
 )
-from clew.cli.tui.commands.page import current_conversation
 from clew.cli.tui.exchange import explain_problem, title_from
+from clew.cli.tui.page import current_conversation
 from clew.cli.tui.status import CallTotals, Fragment, StatusFigures, UsageCounter, status_line
 from clew.errors import ClewError, InvalidArgument
 

@@ -154,10 +154,10 @@ def _starting_with(choices: Iterable[str], words: str) -> Iterable[str]:
 
 
 def _command(name: str, usage: str, about: str, where: str, choices: Choices | None = None) -> SlashCommand:
-    """A command whose code is imported when it runs: `where` is a module of this folder with its `run_<name>`."""
+    """A command whose code is imported when it runs: `where` is a module of `clew.cli` with its `run_<name>`."""
 
     async def run(state: ChatState, words: str) -> None:
-        await getattr(import_module(f"{__name__}.{where}"), f"run_{name}")(state, words.strip())
+        await getattr(import_module(f"clew.cli.{where}"), f"run_{name}")(state, words.strip())
 
     def complete(state: ChatState, words: str) -> Iterable[str]:
         return _starting_with(choices(state, words), words) if choices is not None else ()
@@ -173,33 +173,33 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "compress",
         _compress_flags,
     ),
-    _command("retry", "", "ask the last question again", "last_question"),
+    _command("retry", "", "ask the last question again", "tui.commands.last_question"),
     _command(
         "undo",
         "[--keep-files]",
         "undo the last question, its answer and its file edits",
-        "last_question",
+        "tui.commands.last_question",
         lambda *_: ["--keep-files"],
     ),
-    _command("edit", "[text]", "undo the last question and change it", "last_question"),
+    _command("edit", "[text]", "undo the last question and change it", "tui.commands.last_question"),
     _command(
         "output",
         "[number [line]]",
         "the whole output of a tool or command",
-        "conversation",
+        "tui.commands.output",
         lambda state, _: [str(number) for number in range(len(state.outputs), 0, -1)],
     ),
     _command(
         "mode",
         "[allow | ask | plan]",
         "edit files freely, ask before each, or only plan",
-        "model",
+        "tui.commands.mode",
         lambda *_: EDIT_MODES,
     ),
-    _command("plan", "[question]", "only read, until you approve the plan", "model"),
+    _command("plan", "[question]", "only read, until you approve the plan", "tui.commands.mode"),
     _command("context", "", "what fills the window, as a bar with numbers", "context"),
-    _command("usage", "[all]", "tokens and cost of this conversation, or of all", "sessions", lambda *_: ["all"]),
-    _command("insights", "[days]", "tokens and cost of the last days", "sessions"),
+    _command("usage", "[all]", "tokens and cost of this conversation, or of all", "usage", lambda *_: ["all"]),
+    _command("insights", "[days]", "tokens and cost of the last days", "usage"),
     _command("new", "[title]", "start a new conversation; this one is kept", "sessions"),
     _command(
         "resume", "[number | id | title]", "continue an earlier conversation", "sessions", lambda state, _: state.names
@@ -209,49 +209,49 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "search",
         "[--here] words",
         "search all stored messages",
-        "sessions",
+        "search",
         lambda _, words: ["--here"] if words.startswith("-") else [],
     ),
     _command("tree", "", "this conversation as a tree: compactions, branches", "sessions"),
-    _command("map", "[part]", "the map of folded messages (engine lcm)", "conversation"),
+    _command("map", "[part]", "the map of folded messages (engine lcm)", "maps"),
     _command(
         "state",
         "[kind | words | all] [m120]",
         "files, tests, settings, rules, tasks: values now, or at a message",
-        "conversation",
+        "state",
         lambda *_: ["all", *STATE_KINDS],
     ),
-    _command("model", "[name]", "the model and its window; or choose another", "model", _models),
-    _command("engine", "[name]", "list the context engines, or choose one", "model", _engines),
+    _command("model", "[name]", "the model and its window; or choose another", "models", _models),
+    _command("engine", "[name]", "list the context engines, or choose one", "plugins", _engines),
     _command(
         "memory",
         "[add text | user text | remove part | edit]",
         "what is remembered between sessions",
-        "memory",
+        "tui.commands.memory",
         lambda *_: ["add ", "user ", "remove ", "edit"],
     ),
     _command(
         "skills",
         "[name]",
         "list the skills, or open one",
-        "memory",
+        "tui.commands.memory",
         lambda state, _: [skill.name for skill in state.app.skills],
     ),
     _command(
         "pin",
         "[last | mN | text | remove N]",
         "keep a text word for word in every request",
-        "memory",
+        "tui.commands.memory",
         lambda *_: ["last", "remove "],
     ),
     _command(
         "help",
         "[command]",
         "every command, or all about one",
-        "help",
+        "tui.commands.help",
         lambda *_: [command.name for command in COMMANDS],
     ),
-    _command("quit", "", "leave; the conversation is kept", "help"),
+    _command("quit", "", "leave; the conversation is kept", "tui.commands.help"),
 )
 
 

@@ -9,7 +9,7 @@ from clew.cli.console import Console
 from clew.cli.pages import MARGIN, hint_lines, page_width, styled_lines
 from clew.cli.text import clip, wrap
 from clew.cli.tui.commands import ALIASES, COMMANDS, custom_commands, find_command, unknown_command
-from clew.cli.tui.commands.page import show_lines, show_text
+from clew.cli.tui.page import show_lines, show_text
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clew.cli.text import clip, printable_line
 from clew.cli.tui.attachments import typed_line
 from clew.cli.tui.commands import learn_names
-from clew.cli.tui.commands.page import current_conversation, show_text
+from clew.cli.tui.page import current_conversation, show_text
 from clew.errors import InvalidArgument
 from clew.messages import Message, ToolCall, calls_of, name_of_call
 

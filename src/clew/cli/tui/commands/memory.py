@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from clew.cli.console import Console
 from clew.cli.pages import MARGIN, headed_table, hint_lines, page_width, percent, styled_lines
 from clew.cli.text import clip, printable, printable_line, wrap
-from clew.cli.tui.commands.page import current_conversation, show_lines, show_text
+from clew.cli.tui.page import current_conversation, show_lines, show_text
 from clew.errors import InvalidArgument
 from clew.handoff import unwrap
 from clew.messages import text_of

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable
 from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias
 
-from rich.text import Text
-
 from clew.cli.console import MAX_WIDTH, Console
 from clew.cli.pages import page_width, print_lines
 from clew.cli.text import wrap_all
@@ -34,6 +32,8 @@ class ScreenPage:
         self._print_page = print_page
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text  # late: commands import this module, too
+
         width = max(MIN_PAGE_WIDTH, min(MAX_WIDTH, options.max_width))
         colors = console.color_system is not None and not console.no_color
         out = StringIO()

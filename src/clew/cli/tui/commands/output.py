@@ -1,53 +1,22 @@
-"""`/map`, `/state` and `/output`: what is folded of a conversation, its state, and what its tools printed."""
+"""`/output`: what tools and commands of a chat printed."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.maps import print_map, read_map
 from clew.cli.pages import hint_lines, page_width, plural
-from clew.cli.state import kind_named, print_state, read_state_page
 from clew.cli.text import TAB_COLUMNS, clip, line_rows, printable, sanitize
-from clew.cli.tui.commands.page import current_conversation, show_lines, show_page
+from clew.cli.tui.page import show_lines
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState, ShownOutput
 
-_MORE_OF_MAP = "/map n0-40 shows what a part says; /engine lcm lets the lossless engine fold"
-_AT = re.compile(r"(?:--at[ =]|at )?m(\d{1,9})\b|--at[ =](\d{1,9})\b")
-_MORE_OF_STATE = "/state files, /state WORDS or /state all"
 MAX_LISTED = 15
 MAX_LINES = 200
 """Lines that are printed at once; `/output N LINE` shows more."""
-
-
-async def run_map(state: ChatState, words: str) -> None:
-    conversation = await current_conversation(state)
-    page = await read_map(state.app.store, conversation.session, conversation.view.next_seq, words.strip())
-    show_page(state, lambda console: print_map(page, console, _MORE_OF_MAP))
-
-
-async def run_state(state: ChatState, words: str) -> None:
-    """`/state [kind | words | all] [m120]`."""
-    found = _AT.search(words)
-    rest = " ".join((words[: found.start()] + words[found.end() :]).split()) if found else words
-    at = int(found[1] or found[2]) if found else None
-    kind = kind_named(rest)
-    session = (await current_conversation(state)).session
-    state.wait_for("reading the conversation")
-    page = await read_state_page(
-        state.app.store,
-        session,
-        at=at,
-        kind=kind,
-        words="" if kind or rest == "all" else rest,
-        whole=rest == "all",
-    )
-    show_page(state, lambda console: print_state(page, console, _MORE_OF_STATE))
 
 
 async def run_output(state: ChatState, words: str) -> None:
