@@ -13,19 +13,7 @@ import click
 from clew.cli.console import Console, check_page, private_file
 from clew.cli.imports import usual_places
 from clew.cli.options import command, complete_files, json_option, option
-from clew.cli.pages import (
-    NO_PRICE,
-    format_dollars,
-    hint_lines,
-    json_fields,
-    page_width,
-    percent,
-    plural,
-    print_blocks,
-    short_count,
-    styled_lines,
-    table_lines,
-)
+from clew.cli.pages import NO_PRICE, format_dollars, json_fields, percent, plural, short_count, table_lines
 from clew.cli.text import clip, printable
 from clew.errors import InvalidArgument
 
@@ -93,9 +81,9 @@ def print_audit(audit: Audit, console: Console, report: str | None) -> None:
 
     skipped = [f"{len(audit.skipped)} files hold no session"] if audit.skipped else []
     last = [*skipped, *([f"The page: {report}"] if report else [])]
-    blocks.append([line for text in last for line in hint_lines(text, console)])
-    blocks.append(list(styled_lines(closing_line(audit), console, "bold")))
-    print_blocks([block for block in blocks if block], console)
+    blocks.append([line for text in last for line in console.hint_lines(text)])
+    blocks.append(list(console.styled_lines(closing_line(audit), "bold")))
+    console.print_blocks([block for block in blocks if block])
 
 
 def _compaction_lines(audit: Audit, console: Console) -> Iterator[str]:
@@ -104,7 +92,7 @@ def _compaction_lines(audit: Audit, console: Console) -> Iterator[str]:
         return  # the closing line says so
     newest = made[-MAX_COMPACTIONS:]
     rows = [_HEADINGS, *(_row(session, each) for session, each in newest)]
-    yield from table_lines(rows, ">>>>>><", page_width(console))
+    yield from table_lines(rows, ">>>>>><", console.page_width)
     if len(made) > len(newest):
         yield console.style(f"and {len(made) - len(newest):,} earlier ones: --json and --report have all", "dim")
 
@@ -126,7 +114,7 @@ def _dropped_lines(audit: Audit, console: Console) -> Iterator[str]:
     if not dropped:
         return
     yield console.style("dropped by the summary, and used afterwards", "bold")
-    width = page_width(console)
+    width = console.page_width
     for session, fact in dropped[:MAX_DROPPED]:
         yield clip(fact.text, width)
         where = Path(printable(session.name)).name
@@ -148,7 +136,7 @@ def _expired_lines(audit: Audit, console: Console) -> Iterator[str]:
         f"{plural(len(found), 'cache')} expired in {plural(sessions, 'session')}: "
         f"{short_count(tokens)} tokens were read again, {cost} more than from the cache"
     )
-    yield from hint_lines(text, console)
+    yield from console.hint_lines(text)
 
 
 def money(amount: Decimal | None) -> str:

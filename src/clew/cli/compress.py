@@ -31,23 +31,12 @@ from clew.cli.options import (
 from clew.cli.pages import (
     MARGIN,
     BarStyle,
-    bar_cells,
-    fact_lines,
     format_dollars,
-    free_cells,
-    headed_table,
-    hint_lines,
     json_fields,
     message_range,
-    page_width,
     percent,
     plural,
-    print_blocks,
-    stacked_bar,
-    styled_lines,
     table_lines,
-    title_lines,
-    warning_lines,
     writer_name,
 )
 from clew.cli.store_access import load_settings
@@ -389,14 +378,14 @@ def _check_options(options: CompressOptions, console: Console) -> None:
 def print_report(report: CompactionReport, console: Console, written: Sequence[str]) -> None:
     """What was done; `written` are the files that hold it."""
     facts = (plural(len(report.outcomes), "message"), report.origin, report.model or "no model named")
-    blocks = [title_lines(report.source, facts, console), _bars(report, console)]
+    blocks = [console.title_lines(report.source, facts), _bars(report, console)]
     if report.result.changed:
         replaced_by = "map" if report.has_map else "handoff"
         table = region_table(report.groups, report.handoff_tokens, console, replaced_by, report.removes_by_choice)
-        blocks.append(chain(styled_lines("where the messages are", console, "bold"), table))
+        blocks.append(chain(console.styled_lines("where the messages are", "bold"), table))
         blocks.append(_map(report, console) if report.has_map else _handoff(report, console))
     blocks.append(_remarks(report, console, written))
-    print_blocks(blocks, console)
+    console.print_blocks(blocks)
 
 
 def print_preview(job: CompressJob, preview: CompactionPreview, console: Console) -> None:
@@ -405,14 +394,14 @@ def print_preview(job: CompressJob, preview: CompactionPreview, console: Console
     facts = (plural(len(outcomes), "message"), job.origin, job.model or "no model named")
     table = region_table(group_by_region(outcomes), preview.summary_tokens, console, replaced_by)
     blocks = [
-        title_lines(job.source, facts, console),
+        console.title_lines(job.source, facts),
         _bar_lines(_previewed_bars(preview, outcomes, job.model, replaced_by), console),
-        chain(styled_lines("what would become of the messages", console, "bold"), table),
+        chain(console.styled_lines("what would become of the messages", "bold"), table),
     ]
     if preview.would_fold:
         blocks.append(_largest(outcomes, console))
     text = "Nothing was done: this is a preview." if preview.would_fold else "There is nothing to fold."
-    print_blocks([*blocks, hint_lines(text, console)], console)
+    console.print_blocks([*blocks, console.hint_lines(text)])
 
 
 def one_line_report(report: CompactionReport) -> str:
@@ -502,11 +491,11 @@ def _bar_lines(rows: Sequence[Bar], console: Console, remark: str = "") -> Itera
     """Bars under each other, on one scale, and the key to their parts; the remark is in the free end of the last."""
     names = max(len(name) for name, _, _ in rows)
     figures = max(len(f"{tokens:,}") for _, tokens, _ in rows)
-    cells = page_width(console) - names - figures - 4
+    cells = console.page_width - names - figures - 4
     whole = max(1, *(tokens for _, tokens, _ in rows))
     for name, tokens, parts in rows:
-        drawn, left = stacked_bar([(PART_STYLES[part.name], part.tokens) for part in parts], whole, cells, console)
-        free = free_cells(left, console)
+        drawn, left = console.stacked_bar([(PART_STYLES[part.name], part.tokens) for part in parts], whole, cells)
+        free = console.free_cells(left)
         if remark and name == rows[-1][0] and left > len(remark) + 2:
             free = free[: -len(remark) - 1] + " " + remark
         figure = console.style(f"{tokens:>{figures},}", "bold")
@@ -519,17 +508,17 @@ def _bar_key(
 ) -> Iterator[str]:
     """Each part with its size after, or before where it is gone."""
     sizes = {part.name: part.tokens for part in before} | {part.name: part.tokens for part in after}
-    if indent > page_width(console) - _WIDEST_KEY:
+    if indent > console.page_width - _WIDEST_KEY:
         indent = 0
     line, used = " " * indent, indent
     for name in PART_STYLES:
         if name not in sizes:
             continue
         text = f"{name} {sizes[name]:,}"
-        if used + len(text) + 4 > page_width(console) and used > indent:
+        if used + len(text) + 4 > console.page_width and used > indent:
             yield line.rstrip()
             line, used = " " * indent, indent
-        line += f"{bar_cells(PART_STYLES[name], 1, console)} {text}  "
+        line += f"{console.bar_cells(PART_STYLES[name], 1)} {text}  "
         used += len(text) + 4
     yield line.rstrip()
 
@@ -566,7 +555,7 @@ def region_table(
     if console.width < MIN_WIDTH_FOR_TEXTS:
         # Where they are, what becomes of them and their size; the words say the same again.
         aligns, columns = "<<>", [(row[0], row[2], row[3]) for row in columns]
-    head, *lines = headed_table(columns, aligns, console)
+    head, *lines = console.headed_table(columns, aligns)
     yield head
     for group, line in zip(groups, lines, strict=True):
         yield console.style(line, PART_STYLES[str(group.region)].color)
@@ -584,8 +573,8 @@ def _largest(outcomes: Sequence[MessageOutcome], console: Console) -> Iterator[s
         )
         for outcome in sorted(folded, key=lambda outcome: -outcome.tokens)[:MAX_LARGEST]
     ]
-    yield from styled_lines("the largest that would be folded", console, "bold")
-    yield from table_lines(rows, "<<<><", page_width(console))
+    yield from console.styled_lines("the largest that would be folded", "bold")
+    yield from table_lines(rows, "<<<><", console.page_width)
 
 
 def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
@@ -597,9 +586,9 @@ def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
     yield f"{console.style('the handoff', 'bold')}  {console.style(clip(facts, console.width - 17), 'dim')}"
     for heading, entries in handoff.ordered_sections():
         lines = sum(1 + len(entry.lines) for entry in entries)
-        shown = list(_shown_lines(heading, entries, page_width(console) - 2, console))
+        shown = list(_shown_lines(heading, entries, console.page_width - 2, console))
         count = f"  {lines:,} lines" if lines > len(entries[:MAX_SECTION_LINES]) else ""
-        if len(heading) + len(count) > page_width(console):
+        if len(heading) + len(count) > console.page_width:
             count = ""
         if heading:
             yield console.style(printable_line(heading), "cyan") + console.style(count, "dim")
@@ -638,13 +627,13 @@ def _map(report: CompactionReport, console: Console) -> Iterator[str]:
     shown = report.shown_nodes
     facts = f"{plural(len(shown), 'part')}, {report.handoff_tokens:,} tokens"
     yield f"{console.style('the map', 'bold')}  {console.style(clip(facts, console.width - 13), 'dim')}"
-    yield from tree_lines(shown, report.nodes, page_width(console), console, levels=2)
+    yield from tree_lines(shown, report.nodes, console.page_width, console, levels=2)
 
 
 def _remarks(report: CompactionReport, console: Console, written: Sequence[str]) -> Iterator[str]:
     result = report.result
     if result.changed:
-        yield from warning_lines(result.warnings, console)
+        yield from console.warning_lines(result.warnings)
     if report.cost and result.changed:
         before, after = map(format_dollars, (report.cost.before, report.cost.after))
         text = f"{before} {console.sign('→', '->')} {after} for the prompt of a request, uncached"
@@ -652,7 +641,7 @@ def _remarks(report: CompactionReport, console: Console, written: Sequence[str])
     for name in written:
         yield f"{pad('written', 8)} {printable(name)}"
     if not written:
-        yield from hint_lines("keep the result: --output FILE    see all of it: --report FILE.html", console)
+        yield from console.hint_lines("keep the result: --output FILE    see all of it: --report FILE.html")
 
 
 # -- in a chat ---------------------------------------------------------------------------------------------------------
@@ -826,9 +815,9 @@ def _applied_lines(compaction: Compaction, focus: str | None, console: Console) 
     facts = [("folded", f"{plural(folded, 'message')} into one handoff")] if folded else []
     if shortened:
         facts.append(("shortened", f"{plural(shortened, 'message')}, the originals are kept"))
-    yield from fact_lines([*facts, *_facts(compaction, focus)], console)
-    yield from warning_lines(compaction.warnings, console)
-    yield from hint_lines("/compress --undo brings every message back; /tree shows the chain", console)
+    yield from console.fact_lines([*facts, *_facts(compaction, focus)])
+    yield from console.warning_lines(compaction.warnings)
+    yield from console.hint_lines("/compress --undo brings every message back; /tree shows the chain")
 
 
 def _preview_lines(
@@ -837,7 +826,7 @@ def _preview_lines(
     """What a compaction would do, with the very text of its handoff."""
     compaction = prepared.compaction
     yield from _heading("preview", _sizes(compaction, console), console)
-    yield from hint_lines("nothing is changed yet", console)
+    yield from console.hint_lines("nothing is changed yet")
     yield ""
     is_plugin = prepared.engine not in (ContextCompressor.name, LosslessEngine.name)
     yield from region_table(preview.groups, preview.handoff, console, removes_by_choice=is_plugin)
@@ -846,8 +835,8 @@ def _preview_lines(
     if preview.pins:
         texts = plural(preview.pins, "pinned text")
         facts.append(("pinned", f"{texts} would be added behind the system prompt, {preview.pinned:,} of these tokens"))
-    yield from fact_lines(facts, console)
-    yield from warning_lines(compaction.warnings, console)
+    yield from console.fact_lines(facts)
+    yield from console.warning_lines(compaction.warnings)
     if compaction.summary:
         yield ""
         yield from _handoff_lines(compaction.summary, preview.handoff, console, full=full)
@@ -855,11 +844,11 @@ def _preview_lines(
 
 def _heading(name: str, text: str, console: Console, *styles: str) -> Iterator[str]:
     """A name in bold and what is said of it, beside it or, on a narrow screen, below."""
-    if len(name) + 2 + len(text) <= page_width(console):
+    if len(name) + 2 + len(text) <= console.page_width:
         yield f"{console.style(name, 'bold')}  {console.style(text, *styles)}"
         return
     yield console.style(name, "bold")
-    yield from styled_lines(text, console, *styles)
+    yield from console.styled_lines(text, *styles)
 
 
 def _sizes(compaction: Compaction, console: Console) -> str:
@@ -886,7 +875,7 @@ def _facts(compaction: Compaction, focus: str | None) -> list[tuple[str, str]]:
 
 def _handoff_lines(summary: str, tokens: int, console: Console, *, full: bool) -> Iterator[str]:
     """The handoff line by line as it would be sent; its beginning, unless all of it is asked for."""
-    lines = [piece for line in summary.splitlines() for piece in wrap(line, page_width(console) - 2) or [""]]
+    lines = [piece for line in summary.splitlines() for piece in wrap(line, console.page_width - 2) or [""]]
     shown = lines if full else lines[:MAX_HANDOFF_LINES]
     counts = f"{tokens:,} tokens, {plural(len(lines), 'line')}"
     yield from _heading("the handoff", counts, console, "dim")
@@ -896,4 +885,4 @@ def _handoff_lines(summary: str, tokens: int, console: Console, *, full: bool) -
         yield f"{console.style(edge, 'dim')} {console.style(line, *style)}"
     if len(shown) < len(lines):
         hidden = f"{plural(len(lines) - len(shown), 'more line')}: /compress --preview --full shows all"
-        yield from (console.style(f"{edge} {line}", "dim") for line in wrap(hidden, page_width(console) - 2))
+        yield from (console.style(f"{edge} {line}", "dim") for line in wrap(hidden, console.page_width - 2))

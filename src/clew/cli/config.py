@@ -10,7 +10,7 @@ import click
 
 from clew.cli.console import Console
 from clew.cli.options import complete_settings, did_you_mean, json_option, noun, store_options, verb
-from clew.cli.pages import fact_lines, json_fields, plural, print_lines, table_lines
+from clew.cli.pages import json_fields, plural, table_lines
 from clew.cli.text import clip, wrap_all
 from clew.config import (
     LoadedConfig,
@@ -131,7 +131,7 @@ def _print_one(setting: Setting, loaded: LoadedConfig, console: Console) -> None
         ("allowed", setting.allowed),
         ("variable", setting.variable),
     )
-    print_lines(fact_lines(facts, console, names=8), console)
+    console.print_lines(console.fact_lines(facts, names=8))
 
 
 def _print_all(chosen: Sequence[Setting], loaded: LoadedConfig, console: Console) -> None:

@@ -9,25 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.cli.console import Console
 from clew.cli.options import command, file_argument, model_option, option, parse_count, store_options, tokens_option
-from clew.cli.pages import (
-    NO_PRICE,
-    WINDOW_SOURCES,
-    BarStyle,
-    bar_cells,
-    fact_lines,
-    format_dollars,
-    free_cells,
-    headed_table,
-    json_fields,
-    page_width,
-    percent,
-    plural,
-    print_blocks,
-    styled_lines,
-    table_lines,
-    title_lines,
-    window_bar,
-)
+from clew.cli.pages import NO_PRICE, WINDOW_SOURCES, BarStyle, format_dollars, json_fields, percent, plural, table_lines
 from clew.cli.store_access import load_settings
 from clew.cli.text import clip, printable, printable_line
 from clew.cli.tui.page import count_tools, show_page, window_source
@@ -150,8 +132,8 @@ def context_command(console: Console, file: str, model: str | None, window: int 
         lines = [
             f"{'':8} {clip(printable(line), console.width - 13)}" for line in _group_repairs(repairs)[:MAX_REPAIRS]
         ]
-        remarks = [*fact_lines(facts, console, names=8, gap=1), *lines]
-        print_blocks([title_lines(str(named["source"]), about, console), *page.blocks(console), remarks], console)
+        remarks = [*console.fact_lines(facts, names=8, gap=1), *lines]
+        console.print_blocks([console.title_lines(str(named["source"]), about), *page.blocks(console), remarks])
 
     return console.show(fields, draw)
 
@@ -283,9 +265,9 @@ class WindowPage:
             yield self._largest_lines(console)
 
     def _bar(self, console: Console) -> Iterator[str]:
-        yield from styled_lines(f"{self.about}, {percent(self.tokens, self.window)}", console, "bold")
+        yield from console.styled_lines(f"{self.about}, {percent(self.tokens, self.window)}", "bold")
         parts = [(share.style, share.tokens) for share in self.shares]
-        yield from window_bar(parts, self.tokens, self.window, self.threshold, console)
+        yield from console.window_bar(parts, self.tokens, self.window, self.threshold)
 
     def _share_lines(self, console: Console) -> Iterator[str]:
         """Each share of the window with a strip of its size, and what is free."""
@@ -295,16 +277,16 @@ class WindowPage:
         left = (f"{abs(self.free):,}", percent(abs(self.free), self.window), where)
         rows.append(("free" if is_free else "too much", *left))
         aligns = "<>><" if console.width >= MIN_WIDTH_FOR_COUNTS else "<>>"
-        *lines, last = table_lines(rows, aligns, page_width(console) - 2)
+        *lines, last = table_lines(rows, aligns, console.page_width - 2)
         widest = max(map(len, (*lines, last)))
         room = max(0, min(MAX_STRIP, console.width - 8 - widest))
         longest = max((share.tokens for share in self.shares), default=0) or 1
         for share, line in zip(self.shares, lines, strict=True):
             cells = max(min(1, room, share.tokens), share.tokens * room // longest)
-            strip = bar_cells(share.style, cells, console)
-            yield f"{bar_cells(share.style, 1, console)} {line.ljust(widest)}  {strip}".rstrip()
+            strip = console.bar_cells(share.style, cells)
+            yield f"{console.bar_cells(share.style, 1)} {line.ljust(widest)}  {strip}".rstrip()
         if is_free:
-            yield f"{console.style(free_cells(1, console), 'dim')} {last}"
+            yield f"{console.style(console.free_cells(1), 'dim')} {last}"
         else:
             yield console.style(f"! {last}", "bold", "red")
 
@@ -321,7 +303,7 @@ class WindowPage:
             for each in self.largest
         ]
         yield console.style("largest messages", "bold")
-        yield from headed_table(rows, "><<>><", console)
+        yield from console.headed_table(rows, "><<>><")
 
 
 def _group_repairs(repairs: Sequence[str]) -> list[str]:
@@ -417,7 +399,7 @@ async def run_context(state: ChatState, words: str) -> None:
     del words
     found = await read_context(state)
     show_page(
-        state, lambda console: print_blocks([*found.page.blocks(console), fact_lines(found.facts, console)], console)
+        state, lambda console: console.print_blocks([*found.page.blocks(console), console.fact_lines(found.facts)])
     )
 
 

@@ -16,7 +16,7 @@ import click
 
 from clew.cli.console import Console
 from clew.cli.options import OneOf, command, complete_files, one_or_more, option, store_options
-from clew.cli.pages import headed_table, json_fields, plural
+from clew.cli.pages import json_fields, plural
 from clew.cli.store_access import StoreLocation, configured_store
 from clew.cli.text import clip, printable
 from clew.config import clew_home
@@ -261,7 +261,7 @@ def _print_sessions(changed: Sequence[ImportedSession], console: Console) -> Non
         (_state(each), f"{each.added:,}", f"{each.known:,}", each.kind.replace("_", "-"), printable(each.title or "-"))
         for each in changed[:MAX_SESSIONS]
     ]
-    console.print_all(headed_table(rows, "<>><<", console, console.width))
+    console.print_all(console.headed_table(rows, "<>><<", console.width))
     if len(changed) > MAX_SESSIONS:
         console.print(f"... and {len(changed) - MAX_SESSIONS:,} more; --json lists all")
     console.print()

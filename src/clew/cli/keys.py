@@ -14,7 +14,7 @@ import click
 
 from clew.cli.console import Console
 from clew.cli.options import MODES, BadValue, OneOf, noun, one_or_more, option, store_options, verb
-from clew.cli.pages import format_dollars, format_time, headed_table, json_fields
+from clew.cli.pages import format_dollars, format_time, json_fields
 from clew.cli.store_access import StoreLocation, configured_store
 from clew.cli.text import printable
 from clew.errors import StoreError, UnknownKey
@@ -164,7 +164,7 @@ def _print_keys(keys: Sequence[AccessKey], console: Console) -> None:
         console.say("There are no keys; `clew keys create OWNER` makes one.")
         return
     rows = [("key", "state", "spent", "mode", "expires", "used", "owner"), *(_row(each) for each in keys)]
-    first, *lines = headed_table(rows, "<<><<<<", console, console.width)
+    first, *lines = console.headed_table(rows, "<<><<<<", console.width)
     console.print(first)
     for each, line in zip(keys, lines, strict=True):
         console.print(line if key_state(each) == "valid" else console.style(line, "dim"))

@@ -9,7 +9,7 @@ import click
 
 from clew.cli.console import Console, logged_warnings
 from clew.cli.options import command, complete_folders, option, set_option, shown_setups
-from clew.cli.pages import json_fields, print_setups
+from clew.cli.pages import json_fields
 from clew.cli.store_access import configured_store
 from clew.errors import InvalidArgument
 
@@ -90,4 +90,4 @@ def _show(name: str, console: Console) -> int:
     setups = shown_setups("mcp", name, MCP_SETUPS, mcp_setup_named)
     command = server_command(console.environ)
     clients = [{**json_fields(it, "name", "title", "where"), "lines": filled_in(it, command)} for it in setups]
-    return console.show({"clients": clients}, lambda: print_setups(clients, console))
+    return console.show({"clients": clients}, lambda: console.print_setups(clients))

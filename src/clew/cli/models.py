@@ -31,7 +31,7 @@ from clew.cli.options import (
     store_options,
     verb,
 )
-from clew.cli.pages import MARGIN, NO_PRICE, WINDOW_SOURCES, fact_lines, json_fields, table_lines
+from clew.cli.pages import MARGIN, NO_PRICE, WINDOW_SOURCES, json_fields, table_lines
 from clew.cli.text import printable, wrap
 from clew.cli.tui.commands import learn_names
 from clew.cli.tui.page import current_conversation, show_lines, show_text, window_source
@@ -583,7 +583,7 @@ async def run_model(state: ChatState, words: str) -> None:
 
     def lines(console: Console) -> Iterator[str]:
         yield console.style(printable(target.model), "bold")
-        yield from fact_lines(facts, console)
+        yield from console.fact_lines(facts)
 
     show_lines(state, lines)
 

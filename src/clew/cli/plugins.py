@@ -13,7 +13,7 @@ import click
 
 from clew.cli.console import Console
 from clew.cli.options import json_option, noun, store_options, verb
-from clew.cli.pages import json_fields, page_width, plural, table_lines
+from clew.cli.pages import json_fields, plural, table_lines
 from clew.cli.text import printable, wrap, wrap_all
 from clew.cli.tui.page import current_conversation, show_lines, show_text
 from clew.config import config_path, read_config, set_in_file, setting_named
@@ -203,7 +203,7 @@ async def run_engine(state: ChatState, words: str) -> None:
     def lines(console: Console) -> Iterator[str]:
         for plugin in plugins:
             yield from _engine_lines(plugin, active, console)
-        for line in wrap_all(sentences, page_width(console)):
+        for line in wrap_all(sentences, console.page_width):
             yield console.style(line, "dim")
 
     show_lines(state, lines)
@@ -217,7 +217,7 @@ def _engine_lines(plugin: Plugin, active: str, console: Console) -> Iterator[str
         about = f"hidden by another of its name; {about}"
     mark = "*" if plugin.name == active and not plugin.shadowed else " "
     yield f"{mark} {console.style(printable(plugin.name), 'cyan', 'bold')}  {plugin.origin.value}"
-    yield from (f"  {line}" for line in wrap(about, page_width(console) - 4))
+    yield from (f"  {line}" for line in wrap(about, console.page_width - 4))
 
 
 async def _switch_engine(state: ChatState, name: str) -> None:

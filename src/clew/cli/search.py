@@ -22,7 +22,7 @@ from clew.cli.options import (
     session_argument,
     store_options,
 )
-from clew.cli.pages import MARGIN, describe_period, format_time, hint_lines, json_fields, plural, print_lines
+from clew.cli.pages import MARGIN, describe_period, format_time, json_fields, plural
 from clew.cli.store_access import all_session_ids, configured_store, find_session, short_ids, stored_session
 from clew.cli.text import clip, display_width, fitting_chars, printable, wrap
 from clew.cli.tui.page import show_page, show_text
@@ -463,6 +463,6 @@ async def run_search(state: ChatState, words: str) -> None:
     def print_page(console: Console) -> None:
         print_results(page, "in this conversation" if is_here else "", console)
         hint = "/pin mN keeps one of this conversation; /resume SESSION goes to another"
-        print_lines(["", *hint_lines(hint, console)], console)
+        console.print_lines(["", *console.hint_lines(hint)])
 
     show_page(state, print_page)

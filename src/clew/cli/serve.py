@@ -13,7 +13,7 @@ import click
 
 from clew.cli.console import Console, logged_warnings, stop_signals
 from clew.cli.options import Callback, OneOf, command, mode_option, option, set_option, shown_setups
-from clew.cli.pages import json_fields, print_setups
+from clew.cli.pages import json_fields
 from clew.cli.store_access import load_settings, store_location
 from clew.config import LoadedConfig, Settings
 from clew.errors import InvalidArgument
@@ -160,7 +160,7 @@ def _show(name: str, options: ServeOptions, config: LoadedConfig, console: Conso
     address = options.address(options.port or DEFAULT_PORT)
     setups = shown_setups("serve", name, CLIENT_SETUPS, setup_named)
     clients = _clients_json(setups, address, config)
-    return console.show({"clients": clients}, lambda: print_setups(clients, console))
+    return console.show({"clients": clients}, lambda: console.print_setups(clients))
 
 
 def _clients_json(setups: Iterable[ClientSetup], address: str, config: LoadedConfig) -> list[dict[str, Any]]:
@@ -248,7 +248,7 @@ def _print_start(
             console.print("A conversation is folded when it fills 85% of its model's window.")
             console.print(RECALL[gateway.recall])
         console.print(f"Conversations are kept in {store}. Ctrl-C stops.")
-        print_setups(_clients_json(setups_for(upstreams), address, config), console)
+        console.print_setups(_clients_json(setups_for(upstreams), address, config))
         console.print("\nOthers: clew serve --show all. Or nothing to paste: clew wrap -- COMMAND")
 
     named = {"address": address, "upstream": upstreams[0], "mode": options.mode, "store": store}

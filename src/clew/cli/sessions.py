@@ -22,22 +22,7 @@ from clew.cli.options import (
     store_options,
     verb,
 )
-from clew.cli.pages import (
-    fact_lines,
-    format_time,
-    headed_table,
-    hint_lines,
-    iso_time,
-    json_fields,
-    message_range,
-    page_width,
-    plural,
-    print_blocks,
-    print_lines,
-    table_lines,
-    title_lines,
-    writer_name,
-)
+from clew.cli.pages import format_time, iso_time, json_fields, message_range, plural, table_lines, writer_name
 from clew.cli.store_access import (
     NO_LIMIT,
     SessionRange,
@@ -428,7 +413,7 @@ def session_table(
         marks = ["", *(f"{'*' if each.session.id == here else ''}{at}" for at, each in enumerate(items, 1))]
         rows = [(f"{mark:>3}  {row[0]}", *row[1:4], row[-1]) for mark, row in zip(marks, rows, strict=True)]
         aligns = "<<>><"
-    first, *lines = headed_table(rows, aligns, console, width)
+    first, *lines = console.headed_table(rows, aligns, width)
     widths = [len(row[0]) for row in rows[1:]]
     return [first, *(console.style(line[:at], "cyan") + line[at:] for at, line in zip(widths, lines, strict=True))]
 
@@ -441,12 +426,12 @@ def branch_name(session: Session) -> str:
 def print_details(details: SessionDetails, console: Console, *, full: bool) -> None:
     """One session; `full` shows each message whole, not one line of it."""
     messages = _full_messages(details, console) if full else _message_rows(details, console)
-    facts = fact_lines(_facts_of(details, console), console, names=11)
+    facts = console.fact_lines(_facts_of(details, console), names=11)
     session = details.session
     first = (message_preview(it.message) for it in details.messages if it.message.get("role") == "user")
     about = (session.id, session.kind, session.source, session.model or "no model named")
-    title = title_lines(session.title or next(first, "") or "(no title)", map(printable, about), console)
-    print_blocks([title, facts, messages], console)
+    title = console.title_lines(session.title or next(first, "") or "(no title)", map(printable, about))
+    console.print_blocks([title, facts, messages])
 
 
 def details_json(details: SessionDetails) -> dict[str, Any]:
@@ -539,8 +524,8 @@ def _heading(details: SessionDetails, console: Console) -> str:
     if count == details.total:
         return console.style(f"all of {where}", "bold")
     text, hint = f"the last {count:,} of {details.total:,} messages of {where}", "  --all, --last N, --full"
-    fits = len(text) + len(hint) < page_width(console)
-    return console.style(clip(text, page_width(console)), "bold") + (console.style(hint, "dim") if fits else "")
+    fits = len(text) + len(hint) < console.page_width
+    return console.style(clip(text, console.page_width), "bold") + (console.style(hint, "dim") if fits else "")
 
 
 def _message_rows(details: SessionDetails, console: Console) -> Iterator[str]:
@@ -556,7 +541,7 @@ def _message_rows(details: SessionDetails, console: Console) -> Iterator[str]:
         for line in details.messages
     ]
     colors = {"user": "green", "assistant": "yellow", "tool": "magenta", "system": "blue"}
-    for line, text in zip(details.messages, table_lines(rows, "><<<<", page_width(console)), strict=True):
+    for line, text in zip(details.messages, table_lines(rows, "><<<<", console.page_width), strict=True):
         role = str(line.message.get("role"))
         yield text.replace(role, console.style(role, colors[role]), 1) if role in colors else text
 
@@ -568,7 +553,7 @@ def _full_messages(details: SessionDetails, console: Console) -> Iterator[str]:
         tool = f" {printable(line.row.tool)}" if line.row and line.row.tool else ""
         when = "written by a compaction" if line.is_written else format_time(line.row.at) if line.row else ""
         head = f"{_message_number(line)} {printable(str(line.message.get('role')))}{tool}  {when} "
-        yield console.style(head + rule * max(0, page_width(console) - display_width(head)), "cyan")
+        yield console.style(head + rule * max(0, console.page_width - display_width(head)), "cyan")
         for text in text_of(line.message).splitlines():
             yield printable(text)
         for call in calls_of(line.message):
@@ -707,9 +692,9 @@ class TreeDrawing:
     here: str
 
     def print(self, tree: SessionChain) -> None:
-        room = page_width(self.console)
-        print_lines([self.console.style(clip(printable(tree.title or tree.first_message), room), "bold")], self.console)
-        print_lines(self._chain_lines(tree, room), self.console)
+        room = self.console.page_width
+        self.console.print_lines([self.console.style(clip(printable(tree.title or tree.first_message), room), "bold")])
+        self.console.print_lines(self._chain_lines(tree, room))
 
     def _chain_lines(self, chain: SessionChain, room: int) -> Iterator[str]:
         """The sessions of a chain, each with what branched off from it before the next one."""
@@ -803,8 +788,8 @@ async def run_resume(state: ChatState, words: str) -> None:
     facts = list(_resumed_facts(conversation, f"{session.model} ({why_not})" if why_not else None))
 
     def lines(console: Console) -> Iterator[str]:
-        yield console.style(clip(f"back in: {printable(title)}", page_width(console)), "bold")
-        yield from fact_lines(facts, console)
+        yield console.style(clip(f"back in: {printable(title)}", console.page_width), "bold")
+        yield from console.fact_lines(facts)
 
     show_lines(state, lines)
 
@@ -856,10 +841,10 @@ async def run_sessions(state: ChatState, words: str) -> None:
     await learn_names(state)
 
     def lines(console: Console) -> Iterator[str]:
-        yield from session_table(items, ids, console, page_width(console), here)
+        yield from session_table(items, ids, console, console.page_width, here)
         more = "; there are more: /sessions WORDS" if len(found) > MAX_LISTED else ""
         star = "* is here; " if here in state.listed else ""
-        yield from hint_lines(f"{star}/resume NUMBER continues one{more}", console)
+        yield from console.hint_lines(f"{star}/resume NUMBER continues one{more}")
 
     show_lines(state, lines)
 

@@ -9,16 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from clew.cli.console import Console
-from clew.cli.pages import (
-    format_time,
-    hint_lines,
-    iso_time,
-    page_width,
-    plural,
-    print_blocks,
-    styled_lines,
-    table_lines,
-)
+from clew.cli.pages import format_time, iso_time, plural, table_lines
 from clew.cli.text import clip, display_width, fitting_chars, printable_line, whole_facts, wrap
 from clew.cli.tui.page import current_conversation, show_page
 from clew.errors import InvalidArgument
@@ -114,7 +105,7 @@ def print_state(page: StatePage, console: Console, more: str) -> None:
         return
     when = f"m{page.number}, {format_time(page.at)}"
     title = f"now, after {when}" if page.is_now else f"after {when}"
-    blocks: list[Iterator[str]] = [styled_lines(title, console, "dim")]
+    blocks: list[Iterator[str]] = [console.styled_lines(title, "dim")]
     left_out = 0
     for kind in FACT_KINDS:
         some = [entity for entity in page.entities if entity.kind == kind]
@@ -123,10 +114,10 @@ def print_state(page: StatePage, console: Console, more: str) -> None:
         if some:
             blocks.append(_kind_lines(kind, some, shown, console))
     if len(blocks) == 1:
-        blocks.append(styled_lines("No facts are known.", console))
+        blocks.append(console.styled_lines("No facts are known."))
     if left_out:
-        blocks.append(hint_lines(f"{left_out:,} more are not shown: {more}", console))
-    print_blocks(blocks, console)
+        blocks.append(console.hint_lines(f"{left_out:,} more are not shown: {more}"))
+    console.print_blocks(blocks)
 
 
 def _newest(entities: Sequence[Entity]) -> list[Entity]:
@@ -140,7 +131,7 @@ def _newest(entities: Sequence[Entity]) -> list[Entity]:
 def _kind_lines(kind: FactKind, every: Sequence[Entity], shown: Sequence[Entity], console: Console) -> Iterator[str]:
     count = f"  {len(every):,}" if len(every) > len(shown) else ""
     yield console.style(PLURALS[kind], "bold") + console.style(count, "dim")
-    width = page_width(console) - 2
+    width = console.page_width - 2
     rows = [_row(entity) for entity in shown]
     if width < NARROW_WIDTH:
         drawn = [_stacked(row, width) for row in rows]

@@ -16,23 +16,17 @@ from clew.cli.options import OneOf, command, complete_sessions, option, period_o
 from clew.cli.pages import (
     NO_PRICE,
     BarStyle,
-    bar_cells,
     describe_period,
     fit_columns,
     format_cost,
     format_day,
     format_dollars,
     format_saving,
-    headed_table,
     json_fields,
     name_and_figures,
-    page_width,
     percent,
     plural,
-    print_blocks,
     short_count,
-    stacked_bar,
-    styled_lines,
     table_lines,
 )
 from clew.cli.store_access import NO_LIMIT, configured_store, find_session, short_ids
@@ -296,7 +290,7 @@ def print_usage(report: UsageReport, console: Console, *, every_row: bool) -> No
         blocks += [_usage_table(report, grouping, console, every_row) for grouping in report.groups]
     if report.unpriced:
         blocks.append(_unpriced_lines(report.unpriced, console))
-    print_blocks(blocks, console)
+    console.print_blocks(blocks)
 
 
 def usage_report_json(report: UsageReport) -> dict[str, Any]:
@@ -333,10 +327,10 @@ def _key_json(grouping: str, key: Any) -> Any:
 
 def _usage_head(report: UsageReport, console: Console) -> Iterator[str]:
     title = f"usage of {report.of}{', ' + report.period if report.period else ''}"
-    yield console.style(clip(printable(title), page_width(console)), "bold")
+    yield console.style(clip(printable(title), console.page_width), "bold")
     total = report.total.total
-    yield from wrap(calls_text(total, report.total.auxiliary), page_width(console))
-    yield from wrap(saved_text(total), page_width(console))
+    yield from console.styled_lines(calls_text(total, report.total.auxiliary))
+    yield from console.styled_lines(saved_text(total))
 
 
 def _usage_table(report: UsageReport, grouping: str, console: Console, every_row: bool) -> Iterator[str]:
@@ -348,15 +342,15 @@ def _usage_table(report: UsageReport, grouping: str, console: Console, every_row
     shown = [at for at, heading in enumerate(HEADINGS) if heading not in empty]
     figures = [tuple(row[at] for at in shown) for row in figures]
     names = [f"by {grouping}", *(_group_name(report, grouping, group, ids) for group in chosen)]
-    rows = fit_columns(names, figures, page_width(console))
-    yield from headed_table(rows, name_and_figures(len(rows[0])), console, 0, "bold")
+    rows = fit_columns(names, figures, console.page_width)
+    yield from console.headed_table(rows, name_and_figures(len(rows[0])), 0, "bold")
     if len(chosen) < len(groups):
         yield console.style(f"and {len(groups) - len(chosen):,} more: --all", "dim")
 
 
 def _unpriced_lines(models: Sequence[str], console: Console) -> Iterator[str]:
     names = ", ".join(printable(name) or "(no model named)" for name in models)
-    yield from styled_lines(f"{NO_PRICE} is known for some calls of {names}", console, "yellow")
+    yield from console.styled_lines(f"{NO_PRICE} is known for some calls of {names}", "yellow")
 
 
 def _chosen_groups(grouping: str, groups: tuple[UsageGroup, ...], every_row: bool) -> list[UsageGroup]:
@@ -386,9 +380,9 @@ def _figures(group: UsageGroup) -> tuple[str, ...]:
 
 
 def print_insights(insights: Insights, console: Console) -> None:
-    title = styled_lines(f"insights {insights.period}".strip(), console, "bold")
+    title = console.styled_lines(f"insights {insights.period}".strip(), "bold")
     blocks: list[Iterable[str]] = [
-        chain(title, wrap(calls_text(insights.total, insights.auxiliary), page_width(console)))
+        chain(title, wrap(calls_text(insights.total, insights.auxiliary), console.page_width))
     ]
     if insights.total.calls:
         days = _fill_days(insights.groups["day"])
@@ -396,7 +390,7 @@ def print_insights(insights: Insights, console: Console) -> None:
         blocks += [_by_group(insights, name, console) for name in ("model", "source")]
     if insights.compactions:
         blocks.append(_compactions_by_day(insights.compactions, console))
-    print_blocks(blocks, console)
+    console.print_blocks(blocks)
 
 
 def insights_json(insights: Insights) -> dict[str, Any]:
@@ -434,9 +428,9 @@ def _tokens_by_day(days: Totals, console: Console) -> Iterator[str]:
         for total in days
     ]
     yield from _table_with_bars(rows, [_token_bar(total) for total in days], console)
-    legend = [f"{bar_cells(style, 1, console)} {console.style(kind, 'dim')}" for kind, style in TOKEN_STYLES.items()]
+    legend = [f"{console.bar_cells(style, 1)} {console.style(kind, 'dim')}" for kind, style in TOKEN_STYLES.items()]
     whole = sum(len(kind) + 4 for kind in TOKEN_STYLES) - 2
-    yield from ["  ".join(legend)] if whole <= page_width(console) else legend
+    yield from ["  ".join(legend)] if whole <= console.page_width else legend
 
 
 def _cost_by_day(days: Totals, console: Console) -> Iterator[str]:
@@ -488,7 +482,7 @@ def _compactions_by_day(compactions: Sequence[CompactionStats], console: Console
 
 def _table_with_bars(rows: Sequence[tuple[str, ...]], bars: Sequence[Bar], console: Console) -> Iterator[str]:
     """A table with a bar behind each row, all on one scale, where there is room for bars."""
-    room = page_width(console)
+    room = console.page_width
     rows = fit_columns([row[0] for row in rows], [row[1:] for row in rows], room)
     head, *lines = table_lines(rows, name_and_figures(len(rows[0])), room)
     widest = max(display_width(line) for line in (head, *lines))
@@ -499,7 +493,7 @@ def _table_with_bars(rows: Sequence[tuple[str, ...]], bars: Sequence[Bar], conso
     for line, bar, size in zip(lines, bars, sizes, strict=True):
         drawn = ""
         if cells >= MIN_BAR and size:
-            drawn, _ = stacked_bar(bar, size, max(1, round(size * cells / whole)), console)
+            drawn, _ = console.stacked_bar(bar, size, max(1, round(size * cells / whole)))
         yield f"{pad(line, widest)}  {drawn}"
 
 

@@ -10,7 +10,6 @@ from io import StringIO
 from typing import TYPE_CHECKING, TypeAlias
 
 from clew.cli.console import MAX_WIDTH, Console
-from clew.cli.pages import page_width, print_lines
 from clew.cli.text import wrap_all
 
 if TYPE_CHECKING:
@@ -49,12 +48,12 @@ def show_page(state: ChatState, print_page: PrintPage) -> None:
 
 def show_lines(state: ChatState, lines: Callable[[Console], Iterable[str]]) -> None:
     """Put lines on the screen, behind the margin of pages."""
-    show_page(state, lambda console: print_lines(lines(console), console))
+    show_page(state, lambda console: console.print_lines(lines(console)))
 
 
 def show_text(state: ChatState, *sentences: str) -> None:
     """Put sentences on the screen, each on lines of its own."""
-    show_lines(state, lambda console: wrap_all(sentences, page_width(console)))
+    show_lines(state, lambda console: wrap_all(sentences, console.page_width))
 
 
 async def current_conversation(state: ChatState) -> Conversation:

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from clew import __version__
-from clew.cli.pages import fact_lines, plural, print_lines, short_count
+from clew.cli.pages import plural, short_count
 from clew.cli.sessions import message_preview
 from clew.cli.text import clip, sanitize
 from clew.cli.tui.chat import Chat, run_chat, summary_lines
@@ -192,7 +192,7 @@ def greeting(app: AgentApp, conversation: Conversation, mode: str, *, resumed: s
         )
         rows += _last_messages(conversation)
     head = Text.assemble(("clew ", "bold"), (__version__, "bold"), ("  /help lists commands, Ctrl-D leaves", "dim"))
-    facts = ScreenPage(lambda console: print_lines(fact_lines(rows, console, names=9, gap=1), console))
+    facts = ScreenPage(lambda console: console.print_lines(console.fact_lines(rows, names=9, gap=1)))
     notices = [Padding(Text(sanitize(notice), "yellow"), (0, 0, 0, 2)) for notice in app.notices]
     return Group(head, facts, *notices)
 

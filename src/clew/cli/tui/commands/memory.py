@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.pages import MARGIN, headed_table, hint_lines, page_width, percent, styled_lines
+from clew.cli.pages import MARGIN, percent
 from clew.cli.text import clip, printable, printable_line, wrap
 from clew.cli.tui.page import current_conversation, show_lines, show_text
 from clew.errors import InvalidArgument
@@ -72,19 +72,19 @@ def _memory_lines(state: ChatState, console: Console) -> Iterator[str]:
         yield from _memory_file_lines(state.app.memory, which, console)
         yield ""
     if not state.app.settings.memory.enabled:
-        yield from styled_lines("The model does not see it: memory.enabled is off in the config.", console, "yellow")
-    for line in wrap(f"/memory {MEMORY_VERBS}. {WHEN_SEEN}", page_width(console)):
+        yield from console.styled_lines("The model does not see it: memory.enabled is off in the config.", "yellow")
+    for line in wrap(f"/memory {MEMORY_VERBS}. {WHEN_SEEN}", console.page_width):
         yield console.style(line, "dim")
 
 
 def _memory_file_lines(memory: Memory, which: MemoryName, console: Console) -> Iterator[str]:
-    yield from styled_lines(memory.fullness(which), console, "bold")
+    yield from console.styled_lines(memory.fullness(which), "bold")
     entries = memory.entries(which)
     for entry in entries:
-        for number, line in enumerate(wrap(entry, page_width(console) - 4)):
+        for number, line in enumerate(wrap(entry, console.page_width - 4)):
             yield f"{'  ' if number else '- '}{line}"
     if not entries:
-        yield from styled_lines("nothing is remembered there", console, "dim")
+        yield from console.styled_lines("nothing is remembered there", "dim")
 
 
 async def run_skills(state: ChatState, words: str) -> None:
@@ -103,12 +103,12 @@ async def run_skills(state: ChatState, words: str) -> None:
         return
 
     def lines(console: Console) -> Iterator[str]:
-        room = page_width(console) - 2
+        room = console.page_width - 2
         for skill in skills:
             yield console.style(printable(skill.name), "cyan", "bold")
             yield from (MARGIN + line for line in wrap(skill.description, room))
             yield MARGIN + console.style(clip(printable(str(skill.path)), room), "dim")
-        yield from hint_lines("/skills NAME opens one; its text stays through compactions", console)
+        yield from console.hint_lines("/skills NAME opens one; its text stays through compactions")
 
     show_lines(state, lines)
 
@@ -210,9 +210,9 @@ def _list_pins(state: ChatState, conversation: Conversation) -> None:
     share = percent(total, conversation.window.tokens)
 
     def lines(console: Console) -> Iterator[str]:
-        yield from headed_table(rows, "><><<", console)
+        yield from console.headed_table(rows, "><><<")
         together = f"{total:,} tokens together, {share} of the window."
-        yield from hint_lines(f"{together} /pin remove N takes one away.", console)
+        yield from console.hint_lines(f"{together} /pin remove N takes one away.")
 
     show_lines(state, lines)
 

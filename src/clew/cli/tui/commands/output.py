@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.pages import hint_lines, page_width, plural
+from clew.cli.pages import plural
 from clew.cli.text import TAB_COLUMNS, clip, line_rows, printable, sanitize
 from clew.cli.tui.page import show_lines
 from clew.errors import InvalidArgument
@@ -48,21 +48,21 @@ def _numbers(words: str) -> tuple[int, int]:
 
 
 def _list_lines(outputs: list[ShownOutput], console: Console) -> Iterator[str]:
-    room = page_width(console)
+    room = console.page_width
     for number in range(max(1, len(outputs) - MAX_LISTED + 1), len(outputs) + 1):
         output = outputs[number - 1]
         size = f"{plural(output.text.rstrip().count(chr(10)) + 1, 'line')} of output"
         headline = clip(printable(output.headline), room - len(size) - 7)
         yield f"{console.style(f'{number:>3}', 'cyan')}  {headline}: {size}"
-    yield from hint_lines("/output NUMBER opens one; Ctrl-O the newest", console)
+    yield from console.hint_lines("/output NUMBER opens one; Ctrl-O the newest")
 
 
 def _output_lines(output: ShownOutput, number: int, lines: list[str], first: int, console: Console) -> Iterator[str]:
-    room = page_width(console)
+    room = console.page_width
     last = min(len(lines), first + MAX_LINES - 1)
     yield console.style(clip(f"{number}  {printable(output.headline)}", room), "bold")
     for line in lines[first - 1 : last]:
         yield from line_rows(line.expandtabs(TAB_COLUMNS), room)
     if last < len(lines):
         more = f"lines {first:,} to {last:,} of {len(lines):,}; /output {number} {last + 1} shows more"
-        yield from hint_lines(more, console)
+        yield from console.hint_lines(more)
