@@ -8,11 +8,11 @@ from pathlib import Path
 from clew.agent import Risk
 from clew.app import AgentAppOptions, open_agent_app
 from clew.cli.tui.chat import Chat
-from clew.cli.tui.commands import ChatState
 from clew.cli.tui.markdown import TerminalLook, render
 from clew.cli.tui.prompt import ApprovalPrompts
 from clew.cli.tui.screen import Screen
 from clew.cli.tui.start import ChatTerminal, greeting
+from clew.cli.tui.state import ChatState
 from clew.config import load_config
 from clew.store import open_store
 from clew.testing import assistant, user

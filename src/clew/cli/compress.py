@@ -41,7 +41,6 @@ from clew.cli.pages import (
 )
 from clew.cli.store_access import load_settings
 from clew.cli.text import clip, pad, printable, printable_line, wrap, wrap_all
-from clew.cli.tui.page import current_conversation, show_lines, show_text
 from clew.config import CompressionSettings, LoadedConfig
 from clew.engines import Compaction, CompactionPreview, CompactionRegion, ContextCompressor, Fate, LosslessEngine
 from clew.errors import InvalidArgument
@@ -65,7 +64,7 @@ from clew.report import (
 )
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
     from clew.config import Settings
     from clew.engines import EngineFactory
     from clew.importers import Transcript
@@ -662,7 +661,7 @@ class CompressArguments:
 
 async def run_compress(state: ChatState, words: str) -> None:
     arguments = _parse_arguments(words)
-    conversation = await current_conversation(state)
+    conversation = await state.conversation()
     if "--undo" in arguments.flags:
         await _undo(state, conversation)
     elif "--apply" in arguments.flags:
@@ -699,11 +698,11 @@ async def _compact_now(state: ChatState, conversation: Conversation, focus: str 
     compaction = await conversation.compact_now(focus)
     state.previewed = None
     if compaction is None:
-        show_text(state, BUSY)
+        state.show_text(BUSY)
     elif compaction.changed:
-        show_lines(state, lambda console: _applied_lines(compaction, focus, console))
+        state.show_lines(lambda console: _applied_lines(compaction, focus, console))
     else:
-        show_text(state, *_unchanged_text(compaction))
+        state.show_text(*_unchanged_text(compaction))
 
 
 async def _preview_in_chat(state: ChatState, conversation: Conversation, focus: str | None, *, full: bool) -> None:
@@ -711,15 +710,15 @@ async def _preview_in_chat(state: ChatState, conversation: Conversation, focus: 
     prepared = await conversation.preview_compaction(focus)
     if not prepared.compaction.changed:
         state.previewed = None
-        show_text(state, *_unchanged_text(prepared.compaction))
+        state.show_text(*_unchanged_text(prepared.compaction))
         return
     state.previewed = prepared
     preview = preview_of(prepared, conversation)
-    show_lines(state, lambda console: _preview_lines(prepared, preview, console, full=full))
+    state.show_lines(lambda console: _preview_lines(prepared, preview, console, full=full))
     if await state.confirm("Apply exactly this?"):
         await _apply(state, conversation)
     else:
-        show_text(state, "Nothing was changed. /compress --apply applies this one later, as long as it still fits.")
+        state.show_text("Nothing was changed. /compress --apply applies this one later, as long as it still fits.")
 
 
 async def _apply(state: ChatState, conversation: Conversation) -> None:
@@ -733,20 +732,19 @@ async def _apply(state: ChatState, conversation: Conversation) -> None:
             "the preview was made for another state of this conversation and was not applied",
             remedy="/compress --preview makes a new one",
         )
-    show_lines(state, lambda console: _applied_lines(applied, prepared.focus, console))
+    state.show_lines(lambda console: _applied_lines(applied, prepared.focus, console))
 
 
 async def _undo(state: ChatState, conversation: Conversation) -> None:
     messages, tokens = len(conversation.messages), conversation.size.tokens
     if not await conversation.undo_compaction():
-        show_text(state, "There is nothing to undo: no compaction is in effect, and the model sees the whole history.")
+        state.show_text("There is nothing to undo: no compaction is in effect, and the model sees the whole history.")
         return
     state.previewed = None
     now, now_tokens = len(conversation.messages), conversation.size.tokens
     threshold = conversation.engine.get_status().threshold_tokens
     again = f"That is above the threshold of {threshold:,}: the next question would compact it again."
-    show_text(
-        state,
+    state.show_text(
         f"The view from before the newest compaction is back, word for word: {plural(now, 'message')}"
         f" ({now - messages:,} more) with {now_tokens:,} tokens, where there were {tokens:,}.",
         *([again] if now_tokens >= threshold else []),

@@ -9,17 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 from clew.cli.console import Console
 from clew.cli.options import command, file_argument, model_option, option, parse_count, store_options, tokens_option
-from clew.cli.pages import NO_PRICE, WINDOW_SOURCES, BarStyle, format_dollars, json_fields, percent, plural, table_lines
+from clew.cli.pages import (
+    NO_PRICE,
+    WINDOW_SOURCES,
+    BarStyle,
+    format_dollars,
+    json_fields,
+    percent,
+    plural,
+    table_lines,
+    window_source,
+)
 from clew.cli.store_access import load_settings
 from clew.cli.text import clip, printable, printable_line
-from clew.cli.tui.page import count_tools, show_page, window_source
 from clew.config import LoadedConfig, learnt_limits_path
 from clew.errors import InvalidMessage
 from clew.messages import Message, declarations_of, repair, text_of
 from clew.tokens.window_shares import ContentKind, ContentShare, LargeMessage, WindowUsage, measure_window
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
     from clew.importers import Transcript
     from clew.tokens import Window
     from clew.turn import ContextPart, Conversation, NextMessageCost
@@ -398,8 +407,8 @@ async def run_context(state: ChatState, words: str) -> None:
     """`/context`: what fills the window of this conversation now, part by part."""
     del words
     found = await read_context(state)
-    show_page(
-        state, lambda console: console.print_blocks([*found.page.blocks(console), console.fact_lines(found.facts)])
+    state.show_page(
+        lambda console: console.print_blocks([*found.page.blocks(console), console.fact_lines(found.facts)])
     )
 
 
@@ -409,7 +418,7 @@ async def read_context(state: ChatState) -> ContextSnapshot:
     from clew.turn import context_parts, share_of
 
     conversation = await state.app.runtime.conversation(state.session)
-    await count_tools(state, conversation)
+    await state.count_tools(conversation)
     compression, size = state.app.settings.compression, conversation.size
     count = counter_for(conversation.target.model).message
     largest = measure_window(conversation.messages, size.counts, count, top=MAX_LARGEST).largest
@@ -443,7 +452,7 @@ async def _chat_facts(state: ChatState, conversation: Conversation) -> AsyncIter
     from clew.turn import recall_counts
 
     window, target, size = conversation.window, conversation.target, conversation.size
-    yield "window", f"{window.tokens:,} tokens of {target.model}, {WINDOW_SOURCES[window_source(conversation)]}"
+    yield "window", f"{window.tokens:,} tokens of {target.model}, {window_source(conversation)}"
     if reserve := target.max_tokens or window.max_output:
         yield "output", f"up to {min(reserve, window.tokens):,} tokens for a reply, which must fit in too"
     yield "counted", _counting_text(conversation)

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from clew.cli.console import Console
 from clew.cli.pages import json_fields, plural, short_count
 from clew.cli.text import clip, display_width, printable_line, whole_facts
-from clew.cli.tui.page import current_conversation, show_page
 from clew.engines import Node
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
     from clew.store import Store
 
 MOST_PARTS = 12
@@ -176,6 +175,6 @@ def _text_lines(node: Node, console: Console) -> Iterator[str]:
 
 
 async def run_map(state: ChatState, words: str) -> None:
-    conversation = await current_conversation(state)
+    conversation = await state.conversation()
     page = await read_map(state.app.store, conversation.session, conversation.view.next_seq, words.strip())
-    show_page(state, lambda console: print_map(page, console, MORE_IN_CHAT))
+    state.show_page(lambda console: print_map(page, console, MORE_IN_CHAT))

@@ -31,10 +31,8 @@ from clew.cli.options import (
     store_options,
     verb,
 )
-from clew.cli.pages import MARGIN, NO_PRICE, WINDOW_SOURCES, json_fields, table_lines
+from clew.cli.pages import MARGIN, NO_PRICE, WINDOW_SOURCES, json_fields, table_lines, window_source
 from clew.cli.text import printable, wrap
-from clew.cli.tui.commands import learn_names
-from clew.cli.tui.page import current_conversation, show_lines, show_text, window_source
 from clew.config import (
     KeyPlace,
     LoadedConfig,
@@ -54,7 +52,7 @@ from clew.tokens import LearntLimit, LearntLimits, Window, known_model, window_o
 from clew.usage import Price, price_of
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
     from clew.turn import Conversation
 
 EXAMPLES = """\
@@ -576,7 +574,7 @@ async def run_model(state: ChatState, words: str) -> None:
     if words:
         await _switch_model(state, words)
         return
-    conversation = await current_conversation(state)
+    conversation = await state.conversation()
     target = conversation.target
     caching = state.app.runtime.cache_policy(target).describe().removeprefix("prompt caching: ")
     facts = [*_model_facts(conversation), ("caching", caching)]
@@ -585,36 +583,36 @@ async def run_model(state: ChatState, words: str) -> None:
         yield console.style(printable(target.model), "bold")
         yield from console.fact_lines(facts)
 
-    show_lines(state, lines)
+    state.show_lines(lines)
 
 
 async def _switch_model(state: ChatState, name: str) -> None:
-    conversation = await current_conversation(state)
+    conversation = await state.conversation()
     before, window = conversation.target.model, conversation.window.tokens
     if name == before:
-        show_text(state, f"{name} answers already.")
+        state.show_text(f"{name} answers already.")
         return
     await state.app.use_model(state.session, name)
-    conversation = await current_conversation(state)
-    await learn_names(state)
+    conversation = await state.conversation()
+    await state.learn_names()
     now, tokens = conversation.window.tokens, conversation.size.tokens
     size = "the same window" if now == window else f"a window of {now:,} tokens"
     sentences = [
         f"{conversation.target.model} answers from the next question on, here and in new conversations.",
-        f"It has {size} ({WINDOW_SOURCES[window_source(conversation)]}), where {before} has {window:,}.",
+        f"It has {size} ({window_source(conversation)}), where {before} has {window:,}.",
     ]
     if conversation.engine.should_compress(tokens):
         sentences.append(
             f"This conversation has {tokens:,} tokens, above its threshold of "
             f"{conversation.engine.get_status().threshold_tokens:,}: the next question begins with a compaction."
         )
-    show_text(state, *sentences)
+    state.show_text(*sentences)
 
 
 def _model_facts(conversation: Conversation) -> Iterator[tuple[str, str]]:
     target, window, tokens = conversation.target, conversation.window, conversation.size.tokens
     yield "through", target.served_by or "a provider without a name"
-    yield "window", f"{window.tokens:,} tokens, {WINDOW_SOURCES[window_source(conversation)]}; {tokens:,} are in use"
+    yield "window", f"{window.tokens:,} tokens, {window_source(conversation)}; {tokens:,} are in use"
     if target.max_tokens or window.max_output:
         yield "output", f"up to {target.max_tokens or window.max_output:,} tokens for a reply"
     price = price_of(target.model, target.served_by or None, prompt_tokens=tokens)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.cli.text import clip, display_width, pad, printable
+
+if TYPE_CHECKING:
+    from clew.turn import Conversation
 
 _MICROS = 1_000_000
 NO_PRICE = "no price"
@@ -49,6 +52,13 @@ def writer_name(written_by: str | None) -> str:
     if not written_by:
         return "the engine"
     return "the built-in summariser" if written_by == BUILTIN else printable(written_by)
+
+
+def window_source(conversation: Conversation) -> str:
+    """Who says how large the window of a chat is; a model in a file has the one that it was started with."""
+    source = conversation.window.source
+    is_in_a_file = conversation.target.served_by == "local" and source == "config"
+    return WINDOW_SOURCES["file" if is_in_a_file else source]
 
 
 def percent(part: int, whole: int) -> str:

@@ -15,12 +15,11 @@ from clew.cli.console import Console
 from clew.cli.options import json_option, noun, store_options, verb
 from clew.cli.pages import json_fields, plural, table_lines
 from clew.cli.text import printable, wrap, wrap_all
-from clew.cli.tui.page import current_conversation, show_lines, show_text
 from clew.config import config_path, read_config, set_in_file, setting_named
 
 if TYPE_CHECKING:
     from clew.app import EngineChoice
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
     from clew.plugins import Plugin
 
 EXAMPLES = """\
@@ -187,7 +186,7 @@ async def run_engine(state: ChatState, words: str) -> None:
     if words:
         await _switch_engine(state, words)
         return
-    conversation = await current_conversation(state)
+    conversation = await state.conversation()
     active, status = conversation.engine.name, conversation.engine.get_status()
     made = [
         each for each in await state.app.store.compactions(conversation.session, keep_damaged=True) if each.is_in_effect
@@ -206,7 +205,7 @@ async def run_engine(state: ChatState, words: str) -> None:
         for line in wrap_all(sentences, console.page_width):
             yield console.style(line, "dim")
 
-    show_lines(state, lines)
+    state.show_lines(lines)
 
 
 def _engine_lines(plugin: Plugin, active: str, console: Console) -> Iterator[str]:
@@ -222,7 +221,7 @@ def _engine_lines(plugin: Plugin, active: str, console: Console) -> Iterator[str
 
 async def _switch_engine(state: ChatState, name: str) -> None:
     notices = await state.app.use_engine(state.session, name)
-    await current_conversation(state)
+    await state.conversation()
     state.previewed = None
     chosen = state.app.engine_name
-    show_text(state, *notices, f"{chosen} serves from now on: here, in new conversations and after a restart.")
+    state.show_text(*notices, f"{chosen} serves from now on: here, in new conversations and after a restart.")

@@ -25,12 +25,11 @@ from clew.cli.options import (
 from clew.cli.pages import MARGIN, describe_period, format_time, json_fields, plural
 from clew.cli.store_access import all_session_ids, configured_store, find_session, short_ids, stored_session
 from clew.cli.text import clip, display_width, fitting_chars, printable, wrap
-from clew.cli.tui.page import show_page, show_text
 from clew.config import config_path, read_config, set_in_file, setting_named
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
     from clew.store import SearchHit, Snippet, Store
     from clew.turn import FoundMessage, FoundPage, OpenedMessage, OpenedPage
 
@@ -457,7 +456,7 @@ async def run_search(state: ChatState, words: str) -> None:
     page = await search_store(state.app.store, query, SearchOptions(conversation=state.session if is_here else None))
     if not page.result.hits:
         elsewhere = "/search without --here looks everywhere" if is_here else "other words may find it"
-        show_text(state, f"Nothing found for {query!r} among {page.result.searched}; {elsewhere}.")
+        state.show_text(f"Nothing found for {query!r} among {page.result.searched}; {elsewhere}.")
         return
 
     def print_page(console: Console) -> None:
@@ -465,4 +464,4 @@ async def run_search(state: ChatState, words: str) -> None:
         hint = "/pin mN keeps one of this conversation; /resume SESSION goes to another"
         console.print_lines(["", *console.hint_lines(hint)])
 
-    show_page(state, print_page)
+    state.show_page(print_page)

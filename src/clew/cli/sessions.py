@@ -35,14 +35,12 @@ from clew.cli.store_access import (
     stored_session,
 )
 from clew.cli.text import clip, display_width, printable, printable_line, whole_facts, wrap
-from clew.cli.tui.commands import learn_names
-from clew.cli.tui.page import current_conversation, show_lines, show_page, show_text
 from clew.cli.usage import calls_text, usage_json
 from clew.errors import InvalidArgument, StoreError
 from clew.messages import Message, arguments_of_call, calls_of, images_of, name_of_call, text_of
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
     from clew.store import CommittedCompaction, Session, Store, StoredMessage, UsageTotal
     from clew.turn import Conversation
 
@@ -752,20 +750,19 @@ MAX_SEARCHED = 500
 
 async def run_new(state: ChatState, words: str) -> None:
     app, title = state.app, words or None
-    conversation = await current_conversation(state)
+    conversation = await state.conversation()
     old, was_empty = conversation.session, not conversation.view.next_seq
     if was_empty and title is None:
-        show_text(state, "This conversation is still empty: it is a fresh one.")
+        state.show_text("This conversation is still empty: it is a fresh one.")
         return
     if was_empty:
         await app.store.rename(old, title)
-        show_text(state, f"This conversation is still empty; it is now called {words!r}.")
+        state.show_text(f"This conversation is still empty; it is now called {words!r}.")
         return
     name = (await app.store.session(old)).title
     await app.runtime.end(old, "new")
     await _enter(state, await app.new_session(title))
-    show_text(
-        state,
+    state.show_text(
         f"A fresh conversation begins{f': {words}' if words else ''}.",
         f"The one before is kept: /resume {old} goes back to it{f': {name}' if name else '.'}",
     )
@@ -778,8 +775,8 @@ async def run_resume(state: ChatState, words: str) -> None:
     store = state.app.store
     found = _listed_session(state, words) or (await find_session(store, words)).id
     conversation = await state.app.runtime.conversation(await store.get_compression_tip(found))
-    if conversation is await current_conversation(state):
-        show_text(state, "That is the conversation you are in.")
+    if conversation is await state.conversation():
+        state.show_text("That is the conversation you are in.")
         return
     session = await store.session(conversation.session)
     why_not = await state.app.use_model_of(session.id)
@@ -791,13 +788,13 @@ async def run_resume(state: ChatState, words: str) -> None:
         yield console.style(clip(f"back in: {printable(title)}", console.page_width), "bold")
         yield from console.fact_lines(facts)
 
-    show_lines(state, lines)
+    state.show_lines(lines)
 
 
 async def _enter(state: ChatState, session: str) -> None:
     state.session, state.previewed = session, None
-    await current_conversation(state)
-    await learn_names(state)
+    await state.conversation()
+    await state.learn_names()
 
 
 def _resumed_facts(conversation: Conversation, model_before: str | None) -> Iterator[tuple[str, str]]:
@@ -828,17 +825,17 @@ def _listed_session(state: ChatState, words: str) -> str | None:
 async def run_sessions(state: ChatState, words: str) -> None:
     """A numbered list of conversations, newest first."""
     store = state.app.store
-    here = (await current_conversation(state)).session
+    here = (await state.conversation()).session
     found = await _matching_sessions(state, words)
     items = found[:MAX_LISTED]
     if not items:
         none = "There are no conversations yet but this one."
         missing = f"No conversation is called or begins with {words!r}; /search looks into all of them."
-        show_text(state, missing if words else none)
+        state.show_text(missing if words else none)
         return
     state.listed = tuple(each.session.id for each in items)
     ids = short_ids(state.listed, await all_session_ids(store))
-    await learn_names(state)
+    await state.learn_names()
 
     def lines(console: Console) -> Iterator[str]:
         yield from session_table(items, ids, console, console.page_width, here)
@@ -846,7 +843,7 @@ async def run_sessions(state: ChatState, words: str) -> None:
         star = "* is here; " if here in state.listed else ""
         yield from console.hint_lines(f"{star}/resume NUMBER continues one{more}")
 
-    show_lines(state, lines)
+    state.show_lines(lines)
 
 
 async def _matching_sessions(state: ChatState, words: str) -> list[SessionListItem]:
@@ -866,6 +863,6 @@ async def _matching_sessions(state: ChatState, words: str) -> list[SessionListIt
 
 async def run_tree(state: ChatState, words: str) -> None:
     del words
-    here, store = (await current_conversation(state)).session, state.app.store
+    here, store = (await state.conversation()).session, state.app.store
     forest = await read_trees(store, await store.session(here), 1)
-    show_page(state, lambda console: print_trees(forest, console, here))
+    state.show_page(lambda console: print_trees(forest, console, here))

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from clew.cli.console import Console
 from clew.cli.pages import format_time, iso_time, plural, table_lines
 from clew.cli.text import clip, display_width, fitting_chars, printable_line, whole_facts, wrap
-from clew.cli.tui.page import current_conversation, show_page
 from clew.errors import InvalidArgument
 from clew.facts import FACT_KINDS, Entity, FactKind
 from clew.store import Store
 from clew.turn import ConversationState, read_conversation_state
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
 
 MOST_OF_A_KIND = 8
 MOST_ENDED_TASKS = 3
@@ -194,7 +193,7 @@ async def run_state(state: ChatState, words: str) -> None:
     rest = " ".join((words[: found.start()] + words[found.end() :]).split()) if found else words
     at = int(found[1] or found[2]) if found else None
     kind = kind_named(rest)
-    session = (await current_conversation(state)).session
+    session = (await state.conversation()).session
     state.wait_for("reading the conversation")
     page = await read_state_page(
         state.app.store,
@@ -204,4 +203,4 @@ async def run_state(state: ChatState, words: str) -> None:
         words="" if kind or rest == "all" else rest,
         whole=rest == "all",
     )
-    show_page(state, lambda console: print_state(page, console, MORE_IN_CHAT))
+    state.show_page(lambda console: print_state(page, console, MORE_IN_CHAT))

@@ -31,12 +31,11 @@ from clew.cli.pages import (
 )
 from clew.cli.store_access import NO_LIMIT, configured_store, find_session, short_ids
 from clew.cli.text import clip, display_width, pad, printable, wrap
-from clew.cli.tui.page import show_page
 from clew.errors import InvalidArgument
 from clew.usage import CanonicalUsage
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
     from clew.store import CallFilter, CompactionStats, Grouping, Store, UsageTotal
 
 USAGE_HELP = """\
@@ -523,7 +522,7 @@ async def run_usage(state: ChatState, words: str) -> None:
     # A conversation has its sessions in a row: by session only where there are several conversations.
     by: tuple[Grouping, ...] = DEFAULT_GROUPINGS if words else ("model", "day")
     report = await read_usage(state.app.store, None if words else state.session, None, None, by)
-    show_page(state, lambda console: print_usage(report, console, every_row=False))
+    state.show_page(lambda console: print_usage(report, console, every_row=False))
 
 
 async def run_insights(state: ChatState, words: str) -> None:
@@ -533,4 +532,4 @@ async def run_insights(state: ChatState, words: str) -> None:
             f"/insights {words} is not allowed", remedy=f"it takes a number of days from 1 to {MAX_INSIGHT_DAYS:,}"
         )
     insights = await read_insights(state.app.store, datetime.now(UTC) - timedelta(days=days), None)
-    show_page(state, lambda console: print_insights(insights, console))
+    state.show_page(lambda console: print_insights(insights, console))

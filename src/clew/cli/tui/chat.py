@@ -25,26 +25,17 @@ from clew.agent.processes import ProcessGroup, shell_command
 from clew.cli.pages import plural
 from clew.cli.text import sanitize
 from clew.cli.tui.attachments import PLAN_NOTE, command_output_block, question_message
-from clew.cli.tui.commands import (
-    ALIASES,
-    EDIT_MODES,
-    custom_commands,
-    custom_question,
-    find_command,
-    learn_names,
-    unknown_command,
-)
+from clew.cli.tui.commands import ALIASES, EDIT_MODES, custom_commands, custom_question, find_command, unknown_command
 from clew.cli.tui.exchange import explain_problem, title_from
-from clew.cli.tui.page import current_conversation
 from clew.cli.tui.status import CallTotals, Fragment, StatusFigures, UsageCounter, status_line
 from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
     from clew.app import AgentApp
-    from clew.cli.tui.commands import ChatState
     from clew.cli.tui.observer import ScreenObserver
     from clew.cli.tui.prompt import ApprovalPrompts, LineReader
     from clew.cli.tui.screen import Screen
+    from clew.cli.tui.state import ChatState
     from clew.messages import Message
     from clew.turn import Conversation
 
@@ -329,12 +320,12 @@ class Chat:
     async def refresh(self) -> None:
         """Read again which conversation it is, its title and its usage."""
         store = self.state.app.store
-        conversation = self._conversation = await current_conversation(self.state)
+        conversation = self._conversation = await self.state.conversation()
         self.title = (await store.session(conversation.session)).title
         await self._usage_counter.load(store, conversation.session)
         in_effect = sum(each.is_in_effect for each in await store.compactions(conversation.session, keep_damaged=True))
         self._undone = _compactions_made(conversation) - in_effect
-        await learn_names(self.state)
+        await self.state.learn_names()
 
     def status(self) -> Sequence[Fragment]:
         """The status line."""

@@ -30,7 +30,8 @@ from rich.text import Text
 
 from clew.agent import ApprovalAnswer
 from clew.cli.text import clip, sanitize, sanitize_line
-from clew.cli.tui.commands import ChatState, SlashCommand
+from clew.cli.tui.commands import SlashCommand
+from clew.cli.tui.state import ChatState
 from clew.errors import StoreError
 
 if TYPE_CHECKING:

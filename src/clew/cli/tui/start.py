@@ -17,12 +17,12 @@ from clew.cli.pages import plural, short_count
 from clew.cli.sessions import message_preview
 from clew.cli.text import clip, sanitize
 from clew.cli.tui.chat import Chat, run_chat, summary_lines
-from clew.cli.tui.commands import COMMANDS, ChatState, custom_commands
+from clew.cli.tui.commands import COMMANDS, custom_commands
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.observer import ScreenObserver
-from clew.cli.tui.page import ScreenPage
 from clew.cli.tui.prompt import ApprovalPrompts, LineCompleter, LineReader, PromptCallbacks, open_history
 from clew.cli.tui.screen import Screen, Size
+from clew.cli.tui.state import ChatState, ScreenPage
 from clew.cli.tui.status import UsageCounter
 from clew.events import Event
 

@@ -1,4 +1,4 @@
-"""Slash commands of a chat: what they are given, the table of them, finding one, and completing its arguments.
+"""Slash commands of a chat: the table of them, finding one, and completing its arguments.
 
 The code of a command is imported when it runs, so that a chat starts quickly.
 """
@@ -6,25 +6,18 @@ The code of a command is imported when it runs, so that a chat starts quickly.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from clew.agent import EditMode
     from clew.app import AgentApp
-    from clew.messages import Message
-    from clew.turn import PreparedCompaction
-
-__all__ = ["COMMANDS", "ChatState", "ShownOutput", "SlashCommand", "find_command", "learn_names", "unknown_command"]
 
 # Names that people try, and what they are called here.
 ALIASES = {
@@ -45,58 +38,8 @@ ALIASES = {
     "permissions": "mode",
     "commands": "help",
 }
-MAX_COMPLETED_SESSIONS = 200
 EDIT_MODES = ("allow", "ask", "plan")
 STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
-
-
-@dataclass(frozen=True, slots=True)
-class ShownOutput:
-    """The whole output of a tool call or of a command of the person, of which the screen showed a part."""
-
-    headline: str
-    text: str
-
-
-async def _no_agent(message: Message | None) -> None:
-    del message
-
-
-@dataclass(slots=True)
-class ChatState:
-    """The app, the session and the screen of a chat, and what its commands remember."""
-
-    app: AgentApp
-    session: str
-    """The session talked in; continuations of it lead to the same conversation."""
-    print: Callable[[RenderableType], None]
-    """Puts something on the screen, above the line that is being typed."""
-    confirm: Callable[[str], Awaitable[bool]]
-    """Asks yes or no; anything but yes is no."""
-    wait_for: Callable[[str], None] = lambda _: None
-    """Shows what the chat waits for, with seconds, until the command ends."""
-    ask: Callable[[Message | None], Awaitable[None]] = _no_agent
-    """Asks the agent and shows its answer; with None about the history as it is."""
-    put_text: Callable[[str], None] = lambda _: None
-    """Puts text before what is being typed."""
-    started: float = field(default_factory=time.monotonic)
-    is_leaving: bool = False
-    questions: list[str] = field(default_factory=list)
-    """Questions that a command wants asked next, as if typed."""
-    outputs: list[ShownOutput] = field(default_factory=list)
-    """What tools and commands printed in this chat, oldest first: `/output 1` opens the first."""
-    attached: list[str] = field(default_factory=list)
-    """Outputs of `!!command` that the next question takes along."""
-    edits_after_plan: EditMode = "allow"
-    """The mode of edits in which an approved plan is carried out: the one before it."""
-    previewed: PreparedCompaction | None = None
-    """A compaction that was previewed and neither applied nor made again: `/compress --apply`."""
-    listed: tuple[str, ...] = ()
-    """The sessions of the last list on the screen: `/resume 2` means its second."""
-    names: tuple[str, ...] = ()
-    """Titles and ids of sessions, for completion; `learn_names` reads them from the store."""
-    models: tuple[str, ...] = ()
-    """Models that were talked to before, for completion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +62,6 @@ Choices: TypeAlias = Callable[[ChatState, str], Iterable[str]]
 
 
 # -- completion --------------------------------------------------------------------------------------------------------
-
-
-async def learn_names(state: ChatState) -> None:
-    """Read from the store what completion offers: titles and ids of sessions, and models talked to."""
-    sessions = await state.app.store.list_sessions(limit=MAX_COMPLETED_SESSIONS, only_tips=True)
-    state.names = tuple(dict.fromkeys(session.title or session.id for session in sessions))
-    state.models = tuple(dict.fromkeys(session.model for session in sessions if session.model))
 
 
 def _compress_flags(state: ChatState, words: str) -> list[str]:

@@ -9,11 +9,10 @@ from clew.cli.console import Console
 from clew.cli.pages import MARGIN
 from clew.cli.text import clip, wrap
 from clew.cli.tui.commands import ALIASES, COMMANDS, custom_commands, find_command, unknown_command
-from clew.cli.tui.page import show_lines, show_text
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
 
 MAX_USAGE_WIDTH = 36
 MIN_WIDTH_FOR_COLUMNS = 60
@@ -72,9 +71,9 @@ INPUT_HELP = (
 
 async def run_help(state: ChatState, words: str) -> None:
     if not words:
-        show_lines(state, _all_commands)
+        state.show_lines(_all_commands)
         if own := custom_commands(state.app):
-            show_text(state, f"Of your own: {', '.join(f'/{name}' for name in own)}.")
+            state.show_text(f"Of your own: {', '.join(f'/{name}' for name in own)}.")
         return
     command = find_command(words.split()[0])
     if command is None:
@@ -87,7 +86,7 @@ async def run_help(state: ChatState, words: str) -> None:
             for row in _example_rows(line, console.page_width - len(MARGIN)):
                 yield MARGIN + console.style(row, "dim")
 
-    show_lines(state, lines)
+    state.show_lines(lines)
 
 
 async def run_quit(state: ChatState, words: str) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew.cli.tui.commands import EDIT_MODES
-from clew.cli.tui.page import show_text
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.agent import EditMode
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
 
 EDIT_MODE_TEXTS: dict[EditMode, str] = {
     "allow": "Files are edited without a question; /undo puts them back.",
@@ -23,8 +22,8 @@ async def run_mode(state: ChatState, words: str) -> None:
     approvals = state.app.agent.approvals
     if not words:
         others = ", ".join(f"/mode {name}" for name in EDIT_MODES if name != approvals.edits)
-        show_text(
-            state, EDIT_MODE_TEXTS[approvals.edits], f"{others} or Shift-Tab changes it; agent.edits sets it for good."
+        state.show_text(
+            EDIT_MODE_TEXTS[approvals.edits], f"{others} or Shift-Tab changes it; agent.edits sets it for good."
         )
         return
     chosen: EditMode | None = next((mode for mode in EDIT_MODE_TEXTS if mode == words), None)
@@ -33,7 +32,7 @@ async def run_mode(state: ChatState, words: str) -> None:
     if chosen == "plan" and approvals.edits != "plan":
         state.edits_after_plan = approvals.edits
     approvals.edits = chosen
-    show_text(state, EDIT_MODE_TEXTS[chosen])
+    state.show_text(EDIT_MODE_TEXTS[chosen])
 
 
 async def run_plan(state: ChatState, words: str) -> None:

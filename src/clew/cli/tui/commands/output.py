@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from clew.cli.console import Console
 from clew.cli.pages import plural
 from clew.cli.text import TAB_COLUMNS, clip, line_rows, printable, sanitize
-from clew.cli.tui.page import show_lines
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState, ShownOutput
+    from clew.cli.tui.state import ChatState, ShownOutput
 
 MAX_LISTED = 15
 MAX_LINES = 200
@@ -24,7 +23,7 @@ async def run_output(state: ChatState, words: str) -> None:
     if not outputs:
         raise InvalidArgument("no tool and no !command has printed anything in this chat yet")
     if not words:
-        show_lines(state, lambda console: _list_lines(outputs, console))
+        state.show_lines(lambda console: _list_lines(outputs, console))
         return
     number, first = _numbers(words)
     if not 1 <= number <= len(outputs):
@@ -33,7 +32,7 @@ async def run_output(state: ChatState, words: str) -> None:
     lines = sanitize(output.text).rstrip("\n").split("\n")
     if first > len(lines):
         raise InvalidArgument(f"output {number} has {plural(len(lines), 'line')}", remedy=f"there is no line {first}")
-    show_lines(state, lambda console: _output_lines(output, number, lines, first, console))
+    state.show_lines(lambda console: _output_lines(output, number, lines, first, console))
 
 
 def _numbers(words: str) -> tuple[int, int]:
