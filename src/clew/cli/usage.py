@@ -30,7 +30,7 @@ from clew.cli.pages import (
     table_lines,
 )
 from clew.cli.store_access import NO_LIMIT, configured_store, find_session, short_ids
-from clew.cli.text import clip, display_width, pad, printable, wrap
+from clew.cli.text import clip, display_width, pad, printable
 from clew.errors import InvalidArgument
 from clew.usage import CanonicalUsage
 
@@ -80,7 +80,6 @@ TOKEN_STYLES = {
 }
 COST_STYLE = BarStyle("blue", "$")
 COMPACTION_STYLE = BarStyle("red", "#")
-Totals: TypeAlias = "tuple[UsageTotal, ...]"
 Bar: TypeAlias = Sequence[tuple[BarStyle, int]]
 
 
@@ -172,18 +171,10 @@ async def _read_groups(store: Store, asked: CallFilter, grouping: Grouping | Non
     return tuple(UsageGroup(key, totals[key], auxiliary.get(key)) for key in sorted(totals))
 
 
-async def read_insights(store: Store, first: datetime, last: datetime | None) -> Insights:
+async def read_insights(store: Store, first: datetime, last: datetime | None) -> UsageReport:
     """Calls and compactions between two moments, added up by day, model and source."""
-    from clew.store import CallFilter
-
-    period = CallFilter(since=first, before=last)
-    return Insights(
-        period=describe_period(first, last),
-        total=(await store.usage((), period))[0],
-        auxiliary=(await store.usage((), CallFilter(since=first, before=last, auxiliary=True)))[0],
-        groups={name: tuple(await store.usage((name,), period)) for name in INSIGHT_GROUPINGS},
-        compactions=tuple(await store.compaction_stats(first, last)),
-    )
+    report = await read_usage(store, None, first, last, INSIGHT_GROUPINGS)
+    return replace(report, compactions=tuple(await store.compaction_stats(first, last)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,28 +189,17 @@ class UsageGroup:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """All that `clew usage` shows."""
+    """Calls added up, in all and by groupings."""
 
     of: str
     period: str
     total: UsageGroup
-    groups: Mapping[str, tuple[UsageGroup, ...]]
+    groups: Mapping[Grouping, tuple[UsageGroup, ...]]
     titles: Mapping[str, str]
     """Of sessions, by id."""
     unpriced: tuple[str, ...]
     """Models with calls whose price is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Insights:
-    """All that `clew insights` shows."""
-
-    period: str
-    total: UsageTotal
-    auxiliary: UsageTotal
-    groups: Mapping[Grouping, Totals]
-    """By day, by model and by source."""
-    compactions: tuple[CompactionStats, ...]
+    compactions: tuple[CompactionStats, ...] = ()
 
 
 def usage_json(total: UsageTotal) -> dict[str, Any]:
@@ -250,21 +230,17 @@ def cost_text(total: UsageTotal) -> str:
 
 
 def calls_text(total: UsageTotal, auxiliary: UsageTotal | None) -> str:
-    """Calls with their tokens and cost, in a sentence."""
+    """Calls with their tokens and cost, in a sentence; the part of auxiliary ones where there are any."""
     if not total.calls:
         return "no calls recorded"
+    extra = ""
+    if auxiliary is not None and auxiliary.calls:
+        extra = f", of it {cost_text(auxiliary)} for {plural(auxiliary.calls, 'auxiliary call')}"
     return (
         f"{plural(total.calls, 'call')}: {short_count(total.usage.prompt_tokens)} prompt tokens, "
         f"{cached_percent(total)} of them cached, {short_count(total.usage.output_tokens)} output, "
-        f"cost {cost_text(total)}{auxiliary_text(auxiliary) if auxiliary else ''}"
+        f"cost {cost_text(total)}{extra}"
     )
-
-
-def auxiliary_text(auxiliary: UsageTotal) -> str:
-    """What of a cost was for calls that no turn asked for; nothing where there were none."""
-    if not auxiliary.calls:
-        return ""
-    return f", of it {cost_text(auxiliary)} for {plural(auxiliary.calls, 'auxiliary call')}"
 
 
 def saved_text(total: UsageTotal) -> str:
@@ -288,7 +264,8 @@ def print_usage(report: UsageReport, console: Console, *, every_row: bool) -> No
     if report.total.total.calls:
         blocks += [_usage_table(report, grouping, console, every_row) for grouping in report.groups]
     if report.unpriced:
-        blocks.append(_unpriced_lines(report.unpriced, console))
+        names = ", ".join(printable(name) or "(no model named)" for name in report.unpriced)
+        blocks.append(console.styled_lines(f"{NO_PRICE} is known for some calls of {names}", "yellow"))
     console.print_blocks(blocks)
 
 
@@ -332,7 +309,7 @@ def _usage_head(report: UsageReport, console: Console) -> Iterator[str]:
     yield from console.styled_lines(saved_text(total))
 
 
-def _usage_table(report: UsageReport, grouping: str, console: Console, every_row: bool) -> Iterator[str]:
+def _usage_table(report: UsageReport, grouping: Grouping, console: Console, every_row: bool) -> Iterator[str]:
     groups = report.groups[grouping]
     chosen = _chosen_groups(grouping, groups, every_row)
     ids = short_ids((str(group.key) for group in chosen), report.titles)
@@ -345,11 +322,6 @@ def _usage_table(report: UsageReport, grouping: str, console: Console, every_row
     yield from console.headed_table(rows, name_and_figures(len(rows[0])), 0, "bold")
     if len(chosen) < len(groups):
         yield console.style(f"and {len(groups) - len(chosen):,} more: --all", "dim")
-
-
-def _unpriced_lines(models: Sequence[str], console: Console) -> Iterator[str]:
-    names = ", ".join(printable(name) or "(no model named)" for name in models)
-    yield from console.styled_lines(f"{NO_PRICE} is known for some calls of {names}", "yellow")
 
 
 def _chosen_groups(grouping: str, groups: tuple[UsageGroup, ...], every_row: bool) -> list[UsageGroup]:
@@ -378,30 +350,29 @@ def _figures(group: UsageGroup) -> tuple[str, ...]:
     return (*own, extra, format_saving(total.saved_micros) if total.compared_calls else "-")
 
 
-def print_insights(insights: Insights, console: Console) -> None:
-    title = console.styled_lines(f"insights {insights.period}".strip(), "bold")
-    blocks: list[Iterable[str]] = [
-        chain(title, wrap(calls_text(insights.total, insights.auxiliary), console.page_width))
-    ]
-    if insights.total.calls:
-        days = _fill_days(insights.groups["day"])
+def print_insights(report: UsageReport, console: Console) -> None:
+    title = console.styled_lines(f"insights {report.period}".strip(), "bold")
+    calls = console.styled_lines(calls_text(report.total.total, report.total.auxiliary))
+    blocks: list[Iterable[str]] = [chain(title, calls)]
+    if report.total.total.calls:
+        days = _fill_days(report.groups["day"])
         blocks += [_tokens_by_day(days, console), _cost_by_day(days, console)]
-        blocks += [_by_group(insights, name, console) for name in ("model", "source")]
-    if insights.compactions:
-        blocks.append(_compactions_by_day(insights.compactions, console))
+        blocks += [_by_group(report, name, console) for name in ("model", "source")]
+    if report.compactions:
+        blocks.append(_compactions_by_day(report.compactions, console))
     console.print_blocks(blocks)
 
 
-def insights_json(insights: Insights) -> dict[str, Any]:
-    def grouped(totals: Totals, name: str) -> list[dict[str, Any]]:
-        return [{name: _group_key(total, name), **usage_json(total)} for total in totals]
-
-    compactions = insights.compactions
+def insights_json(report: UsageReport) -> dict[str, Any]:
+    compactions = report.compactions
     return {
-        "period": insights.period,
-        "total": usage_json(insights.total),
-        "auxiliary": usage_json(insights.auxiliary),
-        "by": {name: grouped(totals, name) for name, totals in insights.groups.items()},
+        "period": report.period,
+        "total": usage_json(report.total.total),
+        "auxiliary": usage_json(report.total.auxiliary or _no_calls()),
+        "by": {
+            name: [{name: _key_json(name, group.key), **usage_json(group.total)} for group in groups]
+            for name, groups in report.groups.items()
+        },
         "compactions": {
             "count": len(compactions),
             "tokens_freed": sum(each.before - each.after for each in compactions),
@@ -420,51 +391,49 @@ def insights_json(insights: Insights) -> dict[str, Any]:
     }
 
 
-def _tokens_by_day(days: Totals, console: Console) -> Iterator[str]:
+def _tokens_by_day(days: Sequence[UsageGroup], console: Console) -> Iterator[str]:
     """Tokens by day, each day a bar of its kinds."""
-    rows = [("tokens by day", "calls", "tokens", "cached")] + [
-        (_group_key(total, "day"), f"{total.calls:,}", short_count(total.usage.total_tokens), cached_percent(total))
-        for total in days
-    ]
-    yield from _table_with_bars(rows, [_token_bar(total) for total in days], console)
+    rows = [("tokens by day", "calls", "tokens", "cached")]
+    rows += [(format_day(day.key), *_tokens_of(day.total)) for day in days]
+    yield from _table_with_bars(rows, [_token_bar(day.total) for day in days], console)
     legend = [f"{console.bar_cells(style, 1)} {console.style(kind, 'dim')}" for kind, style in TOKEN_STYLES.items()]
     whole = sum(len(kind) + 4 for kind in TOKEN_STYLES) - 2
     yield from ["  ".join(legend)] if whole <= console.page_width else legend
 
 
-def _cost_by_day(days: Totals, console: Console) -> Iterator[str]:
-    rows = [("cost by day", "cost")] + [(_group_key(total, "day"), cost_text(total)) for total in days]
-    yield from _table_with_bars(rows, [[(COST_STYLE, total.cost_micros)] for total in days], console)
+def _cost_by_day(days: Sequence[UsageGroup], console: Console) -> Iterator[str]:
+    rows = [("cost by day", "cost"), *((format_day(day.key), cost_text(day.total)) for day in days)]
+    yield from _table_with_bars(rows, [[(COST_STYLE, day.total.cost_micros)] for day in days], console)
 
 
-def _fill_days(days: Totals) -> Totals:
+def _fill_days(days: Sequence[UsageGroup]) -> list[UsageGroup]:
     """Days without calls put between the others, so that a chart shows time as it passed; not for years of them."""
+    known = {int(day.key): day.total for day in days}
+    first, last = min(known), max(known)
+    every = known if last - first > MAX_FILLED_DAYS else range(first, last + 1)
+    return [UsageGroup(day, known.get(day) or _no_calls(), None) for day in every]
+
+
+def _no_calls() -> UsageTotal:
     from clew.store import UsageTotal
 
-    first, last = int(days[0].group["day"]), int(days[-1].group["day"])
-    if last - first > MAX_FILLED_DAYS:
-        return days
-    known = {int(total.group["day"]): total for total in days}
-    nothing = CanonicalUsage()
-    return tuple(known.get(day) or UsageTotal({"day": day}, 0, nothing, 0, 0) for day in range(first, last + 1))
+    return UsageTotal({}, 0, CanonicalUsage(), 0, 0)
 
 
-def _by_group(insights: Insights, name: Literal["model", "source"], console: Console) -> Iterator[str]:
+def _by_group(report: UsageReport, name: Literal["model", "source"], console: Console) -> Iterator[str]:
     """Tokens by model or source, the largest first."""
-    largest = sorted(insights.groups[name], key=lambda total: -total.usage.total_tokens)
-    made = _counts(insights.compactions, name)
-    rows = [(f"by {name}", "calls", "tokens", "cached", "cost", "folds")] + [
-        (
-            clip(printable(str(total.group[name]) or "-"), MAX_NAME),
-            f"{total.calls:,}",
-            short_count(total.usage.total_tokens),
-            cached_percent(total),
-            cost_text(total),
-            f"{made.get(str(total.group[name]), 0):,}",
-        )
-        for total in largest
-    ]
-    yield from _table_with_bars(rows, [_token_bar(total) for total in largest], console)
+    largest = sorted(report.groups[name], key=lambda group: -group.total.usage.total_tokens)
+    folds = _counts(report.compactions, name)
+    rows: list[tuple[str, ...]] = [(f"by {name}", "calls", "tokens", "cached", "cost", "folds")]
+    for group in largest:
+        shown = clip(printable(str(group.key) or "-"), MAX_NAME)
+        figures = (*_tokens_of(group.total), cost_text(group.total), f"{folds.get(str(group.key), 0):,}")
+        rows.append((shown, *figures))
+    yield from _table_with_bars(rows, [_token_bar(group.total) for group in largest], console)
+
+
+def _tokens_of(total: UsageTotal) -> tuple[str, str, str]:
+    return f"{total.calls:,}", short_count(total.usage.total_tokens), cached_percent(total)
 
 
 def _compactions_by_day(compactions: Sequence[CompactionStats], console: Console) -> Iterator[str]:
@@ -500,10 +469,6 @@ def _token_bar(total: UsageTotal) -> Bar:
     used = total.usage
     sizes = (used.cache_read_tokens, used.cache_write_tokens, used.input_tokens, used.output_tokens)
     return list(zip(TOKEN_STYLES.values(), sizes, strict=True))
-
-
-def _group_key(total: UsageTotal, name: str) -> Any:
-    return format_day(int(total.group[name])) if name == "day" else total.group[name]
 
 
 def _counts(compactions: Sequence[CompactionStats], name: str) -> dict[str, int]:
