@@ -232,7 +232,8 @@ def _read_stdin(console: Console) -> str:
 
 
 async def _run_chat(options: ChatOptions, console: Console) -> int:
-    from clew.cli.tui.start import ChatTerminal, run_terminal_chat
+    from clew.cli.tui.chat import ChatTerminal
+    from clew.cli.tui.start import run_terminal_chat
 
     terminal = ChatTerminal.of(console)
     first = [" ".join(options.question)] if options.question else []

@@ -14,10 +14,9 @@ from clew import count_tokens
 from clew.cli import main
 from clew.cli.context import read_context
 from clew.cli.tui.chat import Chat as TerminalChat
-from clew.cli.tui.chat import summary_lines
+from clew.cli.tui.chat import ChatTerminal, summary_lines
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.screen import Screen
-from clew.cli.tui.start import ChatTerminal
 from clew.cli.tui.status import status_line
 from clew.testing import user
 
@@ -34,9 +33,8 @@ class Meter:
         terminal = ChatTerminal.on(Screen(TerminalLook(colors=False), lambda: (160, 40), written.append))
         chat.runtime.events.listen(terminal.on_event)
         self._chat = chat
-        self._terminal_chat = TerminalChat(
-            chat.state, terminal.screen, terminal.observer, terminal.approvals, terminal.usage_counter
-        )
+        self._terminal_chat = TerminalChat(chat.app, chat.state.session, terminal)
+        self._terminal_chat.state = chat.state
 
     async def figures(self) -> Any:
         await self._terminal_chat.refresh()
