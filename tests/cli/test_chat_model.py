@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,12 @@ def chosen(
     """The settings of a chat, and its notices; `was_with`: it goes on with a session of that model."""
     home.mkdir(exist_ok=True)
     (home / "config.yaml").write_text(config)
-    console = console_for(io.StringIO(), io.StringIO(), {"CLEW_HOME": str(home)})
+    console = replace(console_for(io.StringIO(), io.StringIO(), {"CLEW_HOME": str(home)}), flags=flags)
 
     async def work() -> tuple[ModelSettings, tuple[str, ...]]:
         async with open_store(home / "state.db", flush="normal") as store:
             resume = (await store.start_session(NewSession(model=was_with))).id if was_with else None
-            options = ChatOptions(model=model, provider=provider, base_url=base_url, flags=flags, resume=resume)
+            options = ChatOptions(model=model, provider=provider, base_url=base_url, resume=resume)
             loaded, session = await _config(options, console, store)
             assert session == resume
             return loaded.settings.model, tuple(loaded.notices)

@@ -134,7 +134,7 @@ def test_use_writes_a_local_file_and_local_means_it_from_then_on(
         0,
         f"{SMOL} on this machine: window 4,096 tokens, as it is run here; model.context_length changes it; free\n",
     )
-    assert "model.context_length = 9000 was taken out: it belonged to the former model" in err
+    assert "model.context_length = 9000 was removed: it belonged to the former model" in err
     assert config(tmp_path) == f"# mine\nmodel:\n  name: {SMOL}\n  provider: local\n"
     assert (tmp_path / "models" / "chosen").read_text() == f"{SMOL}\n"
     _, out, _ = run(capsys, tmp_path, "list", CLEW_MODEL_NAME="local", CLEW_MODEL_PROVIDER="openai")
@@ -189,7 +189,7 @@ def test_a_key_or_an_address_never_goes_over_to_another_provider(
     (tmp_path / "config.yaml").write_text(settings)
     code, _, err = run(capsys, tmp_path, "use", "claude-sonnet-4-5", "--provider", "anthropic", MINE=KEY)
     assert code == 0
-    assert "model.base_url" in err and "model.api_key_env = MINE was taken out" in err
+    assert "model.base_url" in err and "model.api_key_env = MINE was removed" in err
     assert config(tmp_path) == "model:\n  name: claude-sonnet-4-5\n  provider: anthropic\n"
     (tmp_path / "config.yaml").write_text(f"model:\n  name: gpt-5\n  provider: openai\n  api_key: {KEY}\n")
     code, _, err = run(capsys, tmp_path, "use", "claude-sonnet-4-5")

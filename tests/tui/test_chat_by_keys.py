@@ -17,10 +17,11 @@ from prompt_toolkit.input.base import PipeInput
 from prompt_toolkit.output import DummyOutput
 
 from clew.app import AgentAppOptions, open_agent_app
+from clew.cli.tui.chat import ChatTerminal
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.prompt import Pastes
 from clew.cli.tui.screen import Screen
-from clew.cli.tui.start import ChatTerminal, Keyboard, run_terminal_chat
+from clew.cli.tui.start import Keyboard, run_terminal_chat
 from clew.config import load_config
 from clew.events import Events
 from clew.messages import text_of

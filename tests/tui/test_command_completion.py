@@ -7,8 +7,9 @@ from typing import cast
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from clew.cli.tui.commands import ChatState, SlashCommand
+from clew.cli.tui.commands import SlashCommand
 from clew.cli.tui.prompt import LineCompleter
+from clew.cli.tui.state import ChatState
 
 
 async def nothing(state: ChatState, words: str) -> None:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from clew.agent import Risk
 from clew.app import AgentAppOptions, open_agent_app
-from clew.cli.tui.chat import Chat
-from clew.cli.tui.commands import ChatState
+from clew.cli.tui.chat import Chat, ChatTerminal
 from clew.cli.tui.markdown import TerminalLook, render
 from clew.cli.tui.prompt import ApprovalPrompts
 from clew.cli.tui.screen import Screen
-from clew.cli.tui.start import ChatTerminal, greeting
+from clew.cli.tui.start import greeting
 from clew.config import load_config
 from clew.store import open_store
 from clew.testing import assistant, user
@@ -53,10 +52,9 @@ async def test_the_meter_has_the_tools_before_the_first_question(tmp_path: Path)
         open_agent_app(config, environ, store, options) as app,
     ):
         terminal = ChatTerminal.on(screen_of([]))
-        state = ChatState(app, await app.new_session(), terminal.screen.print, terminal.approvals.confirm)
-        chat = Chat(state, terminal.screen, terminal.observer, terminal.approvals, terminal.usage_counter)
+        chat = Chat(app, await app.new_session(), terminal)
         await chat.refresh()
-        live = await app.runtime.conversation(state.session)
+        live = await app.runtime.conversation(chat.state.session)
         assert live.size.tools > 500
         assert chat.figures(live).used >= live.size.tools + live.size.system
 
@@ -103,11 +101,10 @@ async def test_a_compaction_that_was_undone_is_not_counted_any_more(tmp_path: Pa
         open_agent_app(config, environ, store, options) as app,
     ):
         terminal = ChatTerminal.on(screen_of([]))
-        state = ChatState(app, await app.new_session(), terminal.screen.print, terminal.approvals.confirm)
-        chat = Chat(state, terminal.screen, terminal.observer, terminal.approvals, terminal.usage_counter)
+        chat = Chat(app, await app.new_session(), terminal)
         talk = [(user, assistant)[turn % 2](f"{turn}: " + "a long way to go " * 60) for turn in range(40)]
-        await receive(app.runtime, state.session, talk)
-        live = await app.runtime.conversation(state.session)
+        await receive(app.runtime, chat.state.session, talk)
+        live = await app.runtime.conversation(chat.state.session)
         seen = []
         for act in (live.compact_now, live.undo_compaction):
             await act()

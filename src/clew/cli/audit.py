@@ -10,22 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew.cli.console import Console, check_written_file, private_file
+from clew.cli.console import Console, check_page, private_file
 from clew.cli.imports import usual_places
 from clew.cli.options import command, complete_files, json_option, option
-from clew.cli.pages import (
-    NO_PRICE,
-    format_dollars,
-    hint_lines,
-    json_fields,
-    page_width,
-    percent,
-    plural,
-    print_blocks,
-    short_count,
-    styled_lines,
-    table_lines,
-)
+from clew.cli.pages import NO_PRICE, format_dollars, json_fields, percent, plural, short_count, table_lines
 from clew.cli.text import clip, printable
 from clew.errors import InvalidArgument
 
@@ -65,13 +53,12 @@ _HEADINGS = ("used later", "kept", "by Clew", "tokens", "read again", "cost", "s
 @click.argument("files", metavar="FILE", nargs=-1, shell_complete=complete_files)
 @option("--report", "OUT.html", "write a page with every fact that was dropped", complete_files)
 @json_option
-def audit_command(console: Console, files: Sequence[str], report: str | None, as_json: bool) -> int:
+def audit_command(console: Console, files: Sequence[str], report: str | None) -> int:
     from clew.audit import audit_sources
     from clew.audit.page import audit_page
     from clew.importers.import_run import import_sources
 
-    if report is not None:
-        check_written_file(report, "--report", "audit.html")
+    check_page(report, "audit.html")
     names = files or usual_places(console, empty=False)
     for name in names:
         if name != "-" and not Path(name).exists():
@@ -83,7 +70,7 @@ def audit_command(console: Console, files: Sequence[str], report: str | None, as
     if report:
         with private_file(report) as out:
             out.write(audit_page(audit))
-    return console.show(audit_json(audit), as_json, lambda: print_audit(audit, console, report))
+    return console.show(audit_json(audit), lambda: print_audit(audit, console, report))
 
 
 def print_audit(audit: Audit, console: Console, report: str | None) -> None:
@@ -94,9 +81,9 @@ def print_audit(audit: Audit, console: Console, report: str | None) -> None:
 
     skipped = [f"{len(audit.skipped)} files hold no session"] if audit.skipped else []
     last = [*skipped, *([f"The page: {report}"] if report else [])]
-    blocks.append([line for text in last for line in hint_lines(text, console)])
-    blocks.append(list(styled_lines(closing_line(audit), console, "bold")))
-    print_blocks([block for block in blocks if block], console)
+    blocks.append([line for text in last for line in console.hint_lines(text)])
+    blocks.append(list(console.styled_lines(closing_line(audit), "bold")))
+    console.print_blocks([block for block in blocks if block])
 
 
 def _compaction_lines(audit: Audit, console: Console) -> Iterator[str]:
@@ -105,7 +92,7 @@ def _compaction_lines(audit: Audit, console: Console) -> Iterator[str]:
         return  # the closing line says so
     newest = made[-MAX_COMPACTIONS:]
     rows = [_HEADINGS, *(_row(session, each) for session, each in newest)]
-    yield from table_lines(rows, ">>>>>><", page_width(console))
+    yield from table_lines(rows, ">>>>>><", console.page_width)
     if len(made) > len(newest):
         yield console.style(f"and {len(made) - len(newest):,} earlier ones: --json and --report have all", "dim")
 
@@ -127,7 +114,7 @@ def _dropped_lines(audit: Audit, console: Console) -> Iterator[str]:
     if not dropped:
         return
     yield console.style("dropped by the summary, and used afterwards", "bold")
-    width = page_width(console)
+    width = console.page_width
     for session, fact in dropped[:MAX_DROPPED]:
         yield clip(fact.text, width)
         where = Path(printable(session.name)).name
@@ -149,7 +136,7 @@ def _expired_lines(audit: Audit, console: Console) -> Iterator[str]:
         f"{plural(len(found), 'cache')} expired in {plural(sessions, 'session')}: "
         f"{short_count(tokens)} tokens were read again, {cost} more than from the cache"
     )
-    yield from hint_lines(text, console)
+    yield from console.hint_lines(text)
 
 
 def money(amount: Decimal | None) -> str:

@@ -68,7 +68,6 @@ class ChatOptions:
 
     question: tuple[str, ...] = ()
     once: str | None = None
-    as_json: bool = False
     json_stream: bool = False
     model: str | None = None
     provider: str | None = None
@@ -78,7 +77,6 @@ class ChatOptions:
     approvals: ApprovalMode | None = None
     no_tools: bool = False
     system: str | None = None
-    flags: tuple[str, ...] = ()
 
 
 @command(EXAMPLES, exclusive=("resume", "continues"))
@@ -128,7 +126,7 @@ def chat_command(
     approvals: ApprovalMode | None = "allow" if yes else "deny" if deny else None
     options = ChatOptions(**given, resume=LAST_SESSION if continues else resume, approvals=approvals)
     if _is_interactive(options, console):
-        if options.as_json or options.json_stream:
+        if console.as_json or options.json_stream:
             remedy = 'ask with it: clew chat -p "..." --json'
             raise InvalidArgument("--json and --json-stream are for -p", remedy=remedy)
         try:
@@ -171,7 +169,7 @@ async def _ask_once(options: ChatOptions, console: Console) -> int:
     recorder.warnings[:0] = app.notices
     if options.json_stream:
         recorder.emit("result", **exchange_json(exchange, tip, recorder))
-    elif options.as_json:
+    elif console.as_json:
         console.print_json(exchange_json(exchange, tip, recorder))
     else:
         print_answer(exchange, recorder, console)
@@ -184,7 +182,7 @@ def _report_failure(problem: ClewError, options: ChatOptions, console: Console, 
 
     if options.json_stream:
         console.print_json_line({"event": "error", **problem_json(problem, session)})
-    elif options.as_json:
+    elif console.as_json:
         console.print_json(problem_json(problem, session))
     else:
         console.error(problem_line(problem))
@@ -234,7 +232,8 @@ def _read_stdin(console: Console) -> str:
 
 
 async def _run_chat(options: ChatOptions, console: Console) -> int:
-    from clew.cli.tui.start import ChatTerminal, run_terminal_chat
+    from clew.cli.tui.chat import ChatTerminal
+    from clew.cli.tui.start import run_terminal_chat
 
     terminal = ChatTerminal.of(console)
     first = [" ".join(options.question)] if options.question else []
@@ -248,7 +247,7 @@ def _model_flags(model: str | None, options: ChatOptions, console: Console, *, i
     """The settings for the model that is named, found as by `clew models use`; `is_resumed`: the session names it."""
     from clew.app.model_choice import LOCAL, chosen_settings
 
-    before = load_config(console.environ, options.flags).settings.model
+    before = load_config(console.environ, console.flags).settings.model
     if model is None or options.base_url is not None:
         given = {"name": model, "provider": options.provider, "base_url": options.base_url}
         flags = [f"model.{key}={value}" for key, value in given.items() if value is not None]
@@ -280,7 +279,7 @@ async def _config(options: ChatOptions, console: Console, store: Store) -> tuple
     own = None if session is None or model else (await store.session(session)).model
     is_elsewhere = options.base_url is not None or options.provider is not None
     kept = None if own is None or is_elsewhere else (await store.state(session or "")).get(ENDPOINT_STATE)
-    before = load_config(console.environ, options.flags).settings.model
+    before = load_config(console.environ, console.flags).settings.model
     try:
         if kept:
             flags = _changed_flags(before, settings_at(before, kept))
@@ -291,7 +290,7 @@ async def _config(options: ChatOptions, console: Console, store: Store) -> tuple
             raise
         notices = (f"the session used {own}, of which no provider is known here; --model names another",)
         flags = _model_flags(None, options, console)
-    loaded = load_config(console.environ, [*flags, *options.flags])
+    loaded = load_config(console.environ, [*flags, *console.flags])
     check_model(loaded.settings.model)
     return replace(loaded, notices=(*loaded.notices, *notices)), session
 
@@ -307,7 +306,7 @@ async def _open_app(
     # Late, because a provider takes longer to import than `clew chat --help` should.
     from clew.agent.process_privacy import hide_keys_of_process
     from clew.app import AgentAppOptions, open_agent_app
-    from clew.cli.store_access import open_location, store_location
+    from clew.cli.store_access import store_location
     from clew.events import Events
 
     app_options = AgentAppOptions(
@@ -319,8 +318,8 @@ async def _open_app(
         has_tools=not options.no_tools,
         system=_system_prompt(options.system),
     )
-    settings = load_config(console.environ, options.flags).settings
-    async with open_location(store_location(settings, console.environ)) as store:
+    settings = load_config(console.environ, console.flags).settings
+    async with store_location(settings, console.environ).open() as store:
         loaded, session = await _config(options, console, store)
         async with open_agent_app(loaded, console.environ, store, app_options) as app:
             hide_keys_of_process(console.environ, app.key_variables)

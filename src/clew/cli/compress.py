@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from clew.cli.console import Console, json_text, private_file
+from clew.cli.console import Console, check_output, check_page, json_text, private_file
 from clew.cli.context import find_window, format_name
 from clew.cli.maps import nodes_json, tree_lines
 from clew.cli.options import (
@@ -31,34 +31,28 @@ from clew.cli.options import (
 from clew.cli.pages import (
     MARGIN,
     BarStyle,
-    bar_cells,
     format_dollars,
-    free_cells,
-    headed_table,
-    hint_lines,
     json_fields,
     message_range,
-    page_width,
+    percent,
     plural,
-    print_blocks,
-    stacked_bar,
-    styled_lines,
     table_lines,
-    title_lines,
-    warning_lines,
     writer_name,
 )
-from clew.cli.text import clip, pad, printable, printable_line, wrap_all
-from clew.config import CompressionSettings, LoadedConfig, load_config
-from clew.engines import CompactionPreview, CompactionRegion, Fate
+from clew.cli.store_access import load_settings
+from clew.cli.text import clip, pad, printable, printable_line, wrap, wrap_all
+from clew.config import CompressionSettings, LoadedConfig
+from clew.engines import Compaction, CompactionPreview, CompactionRegion, ContextCompressor, Fate, LosslessEngine
 from clew.errors import InvalidArgument
 from clew.handoff import ACTIVE_TASK, COMPLETED, Entry, list_style, read_line
+from clew.messages import text_of
 from clew.report import (
     CompactionReport,
     MessageOutcome,
     RegionGroup,
     RequestPart,
     build_report,
+    compaction_outcomes,
     group_by_region,
     merged_handoff_tokens,
     previewed_outcomes,
@@ -66,14 +60,17 @@ from clew.report import (
     report_page,
     request_parts,
     shown_text,
+    summary_tokens,
 )
 
 if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
     from clew.config import Settings
     from clew.engines import EngineFactory
     from clew.importers import Transcript
     from clew.library import Compressed
     from clew.messages import Message, ParsedConversation, Repair, Repaired
+    from clew.turn import Conversation, Pin, PreparedCompaction
 
 EXAMPLES = """\
 FILE is a JSON list of messages, a JSON object with messages (and system, tools),
@@ -159,7 +156,6 @@ class CompressOptions:
     report: str | None
     unredacted: bool
     output: str | None
-    as_json: bool
 
 
 @command(EXAMPLES, exclusive=("to", "window"))
@@ -176,16 +172,15 @@ class CompressOptions:
 @click.option("--unredacted", is_flag=True, help="leave passwords, keys and tokens on that page")
 @option("--output", "FILE", "write the short conversation here; - is standard output", complete_files)
 @set_option
-def compress_command(console: Console, flags: Sequence[str], **given: Any) -> int:
+def compress_command(console: Console, **given: Any) -> int:
     options = CompressOptions(**given)
-    _check_options(options)
-    loaded = load_config(console.environ, flags)
-    console.notes(loaded.notices)
+    _check_options(options, console)
+    loaded = load_settings(console)
     job = _read_job(options, loaded, console)
     preview, job = _preview_and_window(job, options.window, console)
     if options.preview:
         shown = preview if job.engine is None else _preview(job, job.engine)
-        return console.show(preview_json(shown), options.as_json, lambda: print_preview(job, shown, console))
+        return console.show(preview_json(shown), lambda: print_preview(job, shown, console))
     result = _compress(job, options.focus, loaded.settings, console)
     _write_results(options, job, preview, result, console)
     return 0
@@ -331,7 +326,7 @@ def _write_results(
         with console.phase("drawing the page"):
             shown = report if options.unredacted else redacted_report(report)
             _write(options.report, report_page(shown, is_redacted=not options.unredacted))
-    if options.as_json:
+    if console.as_json:
         console.print_json(report_json(report, job.transcript.kind, _repair_texts(job.repairs)))
     elif options.handoff or options.output == "-":
         console.notes([one_line_report(report), *result.warnings])
@@ -352,18 +347,15 @@ def _write(name: str, text: str) -> None:
         out.write(text)
 
 
-def _check_options(options: CompressOptions) -> None:
+def _check_options(options: CompressOptions, console: Console) -> None:
     """Refuse what contradicts itself, before any work is done."""
     files = [name for name in (options.output, options.report) if name not in (None, "-")]
-    if options.report == "-":
-        raise InvalidArgument(
-            "--report - is not possible: a page goes to a file", remedy="name one, such as report.html"
-        )
+    check_page(options.report, "report.html")
     if options.unredacted and not options.report:
         raise InvalidArgument("--unredacted is about the page", remedy="add --report OUT.html, or leave it out")
     if options.preview and (options.output or options.report):
         raise InvalidArgument("--preview writes nothing", remedy="leave out --output and --report, or --preview")
-    to_stdout = {"--json": options.as_json, "--handoff": options.handoff, "--output -": options.output == "-"}
+    to_stdout = {"--json": console.as_json, "--handoff": options.handoff, "--output -": options.output == "-"}
     printed = [name for name, is_given in to_stdout.items() if is_given]
     if len(printed) > 1:
         raise InvalidArgument(f"{' and '.join(printed)} both print to standard output", remedy="give one of them")
@@ -374,31 +366,25 @@ def _check_options(options: CompressOptions) -> None:
             "--to is for the compressor", remedy=f"with --engine {options.engine} give --window TOKENS"
         )
     for name in files:
-        _check_target(Path(name), options.file)
+        check_output(name)
+        is_there = options.file != "-" and Path(name).exists() and Path(options.file).exists()
+        if is_there and Path(name).samefile(options.file):
+            raise InvalidArgument(f"{name} is the conversation itself, and would be lost", remedy="name another file")
     if len(files) == 2 and Path(files[0]).absolute() == Path(files[1]).absolute():
         raise InvalidArgument(f"--output and --report both name {files[0]}", remedy="give each a file of its own")
-
-
-def _check_target(path: Path, source: str) -> None:
-    if path.is_dir():
-        raise InvalidArgument(f"{path} is a folder", remedy="name a file in it")
-    if not path.parent.is_dir():
-        raise InvalidArgument(f"{path}: there is no folder {path.parent}", remedy="make it first, or name another file")
-    if source != "-" and path.exists() and Path(source).exists() and path.samefile(source):
-        raise InvalidArgument(f"{path} is the conversation itself, and would be lost", remedy="name another file")
 
 
 def print_report(report: CompactionReport, console: Console, written: Sequence[str]) -> None:
     """What was done; `written` are the files that hold it."""
     facts = (plural(len(report.outcomes), "message"), report.origin, report.model or "no model named")
-    blocks = [title_lines(report.source, facts, console), _bars(report, console)]
+    blocks = [console.title_lines(report.source, facts), _bars(report, console)]
     if report.result.changed:
         replaced_by = "map" if report.has_map else "handoff"
         table = region_table(report.groups, report.handoff_tokens, console, replaced_by, report.removes_by_choice)
-        blocks.append(chain(styled_lines("where the messages are", console, "bold"), table))
+        blocks.append(chain(console.styled_lines("where the messages are", "bold"), table))
         blocks.append(_map(report, console) if report.has_map else _handoff(report, console))
     blocks.append(_remarks(report, console, written))
-    print_blocks(blocks, console)
+    console.print_blocks(blocks)
 
 
 def print_preview(job: CompressJob, preview: CompactionPreview, console: Console) -> None:
@@ -407,14 +393,14 @@ def print_preview(job: CompressJob, preview: CompactionPreview, console: Console
     facts = (plural(len(outcomes), "message"), job.origin, job.model or "no model named")
     table = region_table(group_by_region(outcomes), preview.summary_tokens, console, replaced_by)
     blocks = [
-        title_lines(job.source, facts, console),
+        console.title_lines(job.source, facts),
         _bar_lines(_previewed_bars(preview, outcomes, job.model, replaced_by), console),
-        chain(styled_lines("what would become of the messages", console, "bold"), table),
+        chain(console.styled_lines("what would become of the messages", "bold"), table),
     ]
     if preview.would_fold:
         blocks.append(_largest(outcomes, console))
     text = "Nothing was done: this is a preview." if preview.would_fold else "There is nothing to fold."
-    print_blocks([*blocks, hint_lines(text, console)], console)
+    console.print_blocks([*blocks, console.hint_lines(text)])
 
 
 def one_line_report(report: CompactionReport) -> str:
@@ -504,11 +490,11 @@ def _bar_lines(rows: Sequence[Bar], console: Console, remark: str = "") -> Itera
     """Bars under each other, on one scale, and the key to their parts; the remark is in the free end of the last."""
     names = max(len(name) for name, _, _ in rows)
     figures = max(len(f"{tokens:,}") for _, tokens, _ in rows)
-    cells = page_width(console) - names - figures - 4
+    cells = console.page_width - names - figures - 4
     whole = max(1, *(tokens for _, tokens, _ in rows))
     for name, tokens, parts in rows:
-        drawn, left = stacked_bar([(PART_STYLES[part.name], part.tokens) for part in parts], whole, cells, console)
-        free = free_cells(left, console)
+        drawn, left = console.stacked_bar([(PART_STYLES[part.name], part.tokens) for part in parts], whole, cells)
+        free = console.free_cells(left)
         if remark and name == rows[-1][0] and left > len(remark) + 2:
             free = free[: -len(remark) - 1] + " " + remark
         figure = console.style(f"{tokens:>{figures},}", "bold")
@@ -521,17 +507,17 @@ def _bar_key(
 ) -> Iterator[str]:
     """Each part with its size after, or before where it is gone."""
     sizes = {part.name: part.tokens for part in before} | {part.name: part.tokens for part in after}
-    if indent > page_width(console) - _WIDEST_KEY:
+    if indent > console.page_width - _WIDEST_KEY:
         indent = 0
     line, used = " " * indent, indent
     for name in PART_STYLES:
         if name not in sizes:
             continue
         text = f"{name} {sizes[name]:,}"
-        if used + len(text) + 4 > page_width(console) and used > indent:
+        if used + len(text) + 4 > console.page_width and used > indent:
             yield line.rstrip()
             line, used = " " * indent, indent
-        line += f"{bar_cells(PART_STYLES[name], 1, console)} {text}  "
+        line += f"{console.bar_cells(PART_STYLES[name], 1)} {text}  "
         used += len(text) + 4
     yield line.rstrip()
 
@@ -568,7 +554,7 @@ def region_table(
     if console.width < MIN_WIDTH_FOR_TEXTS:
         # Where they are, what becomes of them and their size; the words say the same again.
         aligns, columns = "<<>", [(row[0], row[2], row[3]) for row in columns]
-    head, *lines = headed_table(columns, aligns, console)
+    head, *lines = console.headed_table(columns, aligns)
     yield head
     for group, line in zip(groups, lines, strict=True):
         yield console.style(line, PART_STYLES[str(group.region)].color)
@@ -586,8 +572,8 @@ def _largest(outcomes: Sequence[MessageOutcome], console: Console) -> Iterator[s
         )
         for outcome in sorted(folded, key=lambda outcome: -outcome.tokens)[:MAX_LARGEST]
     ]
-    yield from styled_lines("the largest that would be folded", console, "bold")
-    yield from table_lines(rows, "<<<><", page_width(console))
+    yield from console.styled_lines("the largest that would be folded", "bold")
+    yield from table_lines(rows, "<<<><", console.page_width)
 
 
 def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
@@ -599,9 +585,9 @@ def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
     yield f"{console.style('the handoff', 'bold')}  {console.style(clip(facts, console.width - 17), 'dim')}"
     for heading, entries in handoff.ordered_sections():
         lines = sum(1 + len(entry.lines) for entry in entries)
-        shown = list(_shown_lines(heading, entries, page_width(console) - 2, console))
+        shown = list(_shown_lines(heading, entries, console.page_width - 2, console))
         count = f"  {lines:,} lines" if lines > len(entries[:MAX_SECTION_LINES]) else ""
-        if len(heading) + len(count) > page_width(console):
+        if len(heading) + len(count) > console.page_width:
             count = ""
         if heading:
             yield console.style(printable_line(heading), "cyan") + console.style(count, "dim")
@@ -640,13 +626,13 @@ def _map(report: CompactionReport, console: Console) -> Iterator[str]:
     shown = report.shown_nodes
     facts = f"{plural(len(shown), 'part')}, {report.handoff_tokens:,} tokens"
     yield f"{console.style('the map', 'bold')}  {console.style(clip(facts, console.width - 13), 'dim')}"
-    yield from tree_lines(shown, report.nodes, page_width(console), console, levels=2)
+    yield from tree_lines(shown, report.nodes, console.page_width, console, levels=2)
 
 
 def _remarks(report: CompactionReport, console: Console, written: Sequence[str]) -> Iterator[str]:
     result = report.result
     if result.changed:
-        yield from warning_lines(result.warnings, console)
+        yield from console.warning_lines(result.warnings)
     if report.cost and result.changed:
         before, after = map(format_dollars, (report.cost.before, report.cost.after))
         text = f"{before} {console.sign('→', '->')} {after} for the prompt of a request, uncached"
@@ -654,4 +640,247 @@ def _remarks(report: CompactionReport, console: Console, written: Sequence[str])
     for name in written:
         yield f"{pad('written', 8)} {printable(name)}"
     if not written:
-        yield from hint_lines("keep the result: --output FILE    see all of it: --report FILE.html", console)
+        yield from console.hint_lines("keep the result: --output FILE    see all of it: --report FILE.html")
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+FLAGS = ("--preview", "--full", "--apply", "--undo")
+BUSY = "Another process is compacting this conversation now; this chat uses its result."
+MAX_HANDOFF_LINES = 24
+MAX_UNVERIFIED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CompressArguments:
+    """What was typed behind the command."""
+
+    flags: frozenset[str]
+    focus: str | None
+
+
+async def run_compress(state: ChatState, words: str) -> None:
+    arguments = _parse_arguments(words)
+    conversation = await state.conversation()
+    if "--undo" in arguments.flags:
+        await _undo(state, conversation)
+    elif "--apply" in arguments.flags:
+        await _apply(state, conversation)
+    elif "--preview" in arguments.flags:
+        await _preview_in_chat(state, conversation, arguments.focus, full="--full" in arguments.flags)
+    else:
+        await _compact_now(state, conversation, arguments.focus)
+
+
+def _parse_arguments(words: str) -> CompressArguments:
+    """Flags first; what is behind them is the focus."""
+    flags: list[str] = []
+    rest = words.strip()
+    while rest.startswith("--"):
+        flag, _, rest = rest.partition(" ")
+        if flag not in FLAGS:
+            raise InvalidArgument(
+                f"/compress knows no {flag}", remedy=f"it takes {', '.join(FLAGS)} or words to focus on"
+            )
+        flags.append(flag)
+        rest = rest.strip()
+    alone = {"--apply", "--undo"}.intersection(flags)
+    if alone and (len(flags) > 1 or rest):
+        raise InvalidArgument(
+            f"/compress {min(alone)} takes nothing beside it", remedy="it undoes or applies the newest one"
+        )
+    if flags == ["--full"]:
+        flags.append("--preview")
+    return CompressArguments(frozenset(flags), rest or None)
+
+
+async def _compact_now(state: ChatState, conversation: Conversation, focus: str | None) -> None:
+    compaction = await conversation.compact_now(focus)
+    state.previewed = None
+    if compaction is None:
+        state.show_text(BUSY)
+    elif compaction.changed:
+        state.show_lines(lambda console: _applied_lines(compaction, focus, console))
+    else:
+        state.show_text(*_unchanged_text(compaction))
+
+
+async def _preview_in_chat(state: ChatState, conversation: Conversation, focus: str | None, *, full: bool) -> None:
+    state.wait_for(f"preview of {conversation.size.tokens:,} tokens: summarise")
+    prepared = await conversation.preview_compaction(focus)
+    if not prepared.compaction.changed:
+        state.previewed = None
+        state.show_text(*_unchanged_text(prepared.compaction))
+        return
+    state.previewed = prepared
+    preview = preview_of(prepared, conversation)
+    state.show_lines(lambda console: _preview_lines(prepared, preview, console, full=full))
+    if await state.confirm("Apply exactly this?"):
+        await _apply(state, conversation)
+    else:
+        state.show_text("Nothing was changed. /compress --apply applies this one later, as long as it still fits.")
+
+
+async def _apply(state: ChatState, conversation: Conversation) -> None:
+    prepared = state.previewed
+    if prepared is None:
+        raise InvalidArgument("no preview is waiting to be applied", remedy="/compress --preview makes one")
+    state.previewed = None
+    applied = await conversation.apply_compaction(prepared)
+    if applied is None:
+        raise InvalidArgument(
+            "the preview was made for another state of this conversation and was not applied",
+            remedy="/compress --preview makes a new one",
+        )
+    state.show_lines(lambda console: _applied_lines(applied, prepared.focus, console))
+
+
+async def _undo(state: ChatState, conversation: Conversation) -> None:
+    messages, tokens = len(conversation.messages), conversation.size.tokens
+    if not await conversation.undo_compaction():
+        state.show_text("There is nothing to undo: no compaction is in effect, and the model sees the whole history.")
+        return
+    state.previewed = None
+    now, now_tokens = len(conversation.messages), conversation.size.tokens
+    threshold = conversation.engine.get_status().threshold_tokens
+    again = f"That is above the threshold of {threshold:,}: the next question would compact it again."
+    state.show_text(
+        f"The view from before the newest compaction is back, word for word: {plural(now, 'message')}"
+        f" ({now - messages:,} more) with {now_tokens:,} tokens, where there were {tokens:,}.",
+        *([again] if now_tokens >= threshold else []),
+    )
+
+
+def _unchanged_text(compaction: Compaction) -> list[str]:
+    """Why nothing was folded."""
+    why = list(compaction.warnings) or [
+        "there is nothing between the first messages and the newest ones that could be folded"
+    ]
+    first = why[0][0].lower() + why[0][1:] if why[0][:1].isupper() and not why[0][:2].isupper() else why[0]
+    return [f"Nothing was changed ({compaction.tokens_before:,} tokens): {first}", *why[1:]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPreview:
+    """What a prepared compaction would do to a conversation, in tokens."""
+
+    groups: tuple[RegionGroup, ...]
+    handoff: int
+    pins: int
+    """Pinned texts that the result no longer shows, and that would be put behind the system prompt."""
+    pinned: int
+    """The tokens of these."""
+
+
+def preview_of(prepared: PreparedCompaction, conversation: Conversation) -> ChatPreview:
+    from clew.tokens import counter_for
+    from clew.turn import share_of
+
+    compaction, size, count = prepared.compaction, conversation.size, conversation.view.count
+    counted_after = conversation.view.counted_with(len(prepared.view.messages), compaction.messages)
+
+    def before(counted: int) -> int:
+        return share_of(counted, size.counted, compaction.tokens_before)
+
+    def after(counted: int) -> int:
+        return share_of(counted, counted_after, compaction.tokens_after)
+
+    pins = _folded_pins(compaction, conversation)
+    count_text = counter_for(conversation.target.model).text
+    groups = group_by_region(compaction_outcomes(compaction, prepared.view.seqs, count))
+    return ChatPreview(
+        groups=tuple(
+            replace(group, tokens=before(group.tokens), tokens_after=after(group.tokens_after)) for group in groups
+        ),
+        handoff=after(summary_tokens(compaction, count)),
+        pins=len(pins),
+        pinned=after(sum(count_text(pin.text) for pin in pins)),
+    )
+
+
+def _folded_pins(compaction: Compaction, conversation: Conversation) -> list[Pin]:
+    """Pins that are in view now, and would not be."""
+    before = {text_of(message) for message in conversation.messages}
+    after = {text_of(message) for message in compaction.messages}
+    return [pin for pin in conversation.pins if pin.text in before and pin.text not in after]
+
+
+def _applied_lines(compaction: Compaction, focus: str | None, console: Console) -> Iterator[str]:
+    """What a compaction did that was applied."""
+    yield from _heading("compacted", _sizes(compaction, console), console)
+    folded = sum(fate is Fate.SUMMARISED for fate in compaction.fates)
+    shortened = sum(fate is Fate.PRUNED for fate in compaction.fates)
+    facts = [("folded", f"{plural(folded, 'message')} into one handoff")] if folded else []
+    if shortened:
+        facts.append(("shortened", f"{plural(shortened, 'message')}, the originals are kept"))
+    yield from console.fact_lines([*facts, *_facts(compaction, focus)])
+    yield from console.warning_lines(compaction.warnings)
+    yield from console.hint_lines("/compress --undo brings every message back; /tree shows the chain")
+
+
+def _preview_lines(
+    prepared: PreparedCompaction, preview: ChatPreview, console: Console, *, full: bool
+) -> Iterator[str]:
+    """What a compaction would do, with the very text of its handoff."""
+    compaction = prepared.compaction
+    yield from _heading("preview", _sizes(compaction, console), console)
+    yield from console.hint_lines("nothing is changed yet")
+    yield ""
+    is_plugin = prepared.engine not in (ContextCompressor.name, LosslessEngine.name)
+    yield from region_table(preview.groups, preview.handoff, console, removes_by_choice=is_plugin)
+    yield ""
+    facts = _facts(compaction, prepared.focus)
+    if preview.pins:
+        texts = plural(preview.pins, "pinned text")
+        facts.append(("pinned", f"{texts} would be added behind the system prompt, {preview.pinned:,} of these tokens"))
+    yield from console.fact_lines(facts)
+    yield from console.warning_lines(compaction.warnings)
+    if compaction.summary:
+        yield ""
+        yield from _handoff_lines(compaction.summary, preview.handoff, console, full=full)
+
+
+def _heading(name: str, text: str, console: Console, *styles: str) -> Iterator[str]:
+    """A name in bold and what is said of it, beside it or, on a narrow screen, below."""
+    if len(name) + 2 + len(text) <= console.page_width:
+        yield f"{console.style(name, 'bold')}  {console.style(text, *styles)}"
+        return
+    yield console.style(name, "bold")
+    yield from console.styled_lines(text, *styles)
+
+
+def _sizes(compaction: Compaction, console: Console) -> str:
+    before, after = compaction.tokens_before, compaction.tokens_after
+    return f"{before:,} {console.sign('→', '->')} {after:,} tokens, {percent(before - after, before)} less"
+
+
+def _facts(compaction: Compaction, focus: str | None) -> list[tuple[str, str]]:
+    """Who wrote the handoff, its focus, and what could not be verified."""
+    facts = []
+    if compaction.written_by:
+        facts.append(("written by", writer_name(compaction.written_by)))
+    if focus:
+        facts.append(("focus", focus))
+    if compaction.unverified:
+        shown = ", ".join(compaction.unverified[:MAX_UNVERIFIED])
+        more = len(compaction.unverified) - MAX_UNVERIFIED
+        rest = f" and {more:,} more" if more > 0 else ""
+        facts.append(("unverified", f"{len(compaction.unverified):,} not found in the originals: {shown}{rest}"))
+    elif compaction.summary:
+        facts.append(("unverified", "nothing; its paths, numbers and names are in the originals"))
+    return facts
+
+
+def _handoff_lines(summary: str, tokens: int, console: Console, *, full: bool) -> Iterator[str]:
+    """The handoff line by line as it would be sent; its beginning, unless all of it is asked for."""
+    lines = [piece for line in summary.splitlines() for piece in wrap(line, console.page_width - 2) or [""]]
+    shown = lines if full else lines[:MAX_HANDOFF_LINES]
+    counts = f"{tokens:,} tokens, {plural(len(lines), 'line')}"
+    yield from _heading("the handoff", counts, console, "dim")
+    edge = console.sign("│", "|")
+    for line in shown:
+        style = ("cyan",) if line.startswith("#") else ()
+        yield f"{console.style(edge, 'dim')} {console.style(line, *style)}"
+    if len(shown) < len(lines):
+        hidden = f"{plural(len(lines) - len(shown), 'more line')}: /compress --preview --full shows all"
+        yield from (console.style(f"{edge} {line}", "dim") for line in wrap(hidden, console.page_width - 2))

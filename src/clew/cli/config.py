@@ -10,7 +10,7 @@ import click
 
 from clew.cli.console import Console
 from clew.cli.options import complete_settings, did_you_mean, json_option, noun, store_options, verb
-from clew.cli.pages import fact_lines, json_fields, plural, print_lines, table_lines
+from clew.cli.pages import json_fields, plural, table_lines
 from clew.cli.text import clip, wrap_all
 from clew.config import (
     LoadedConfig,
@@ -43,12 +43,12 @@ config_command = noun("show", EXAMPLES)
 @verb(config_command, "show", "every setting with its value and where it comes from")
 @click.argument("keys", nargs=-1, metavar="KEY", shell_complete=complete_settings)
 @store_options
-def show(console: Console, keys: Sequence[str], as_json: bool, flags: Sequence[str]) -> int:
-    loaded = read_config(console.environ, flags)
+def show(console: Console, keys: Sequence[str]) -> int:
+    loaded = read_config(console.environ, console.flags)
     chosen = _chosen(keys)
     console.notes(loaded.notices)
     draw = partial(_print_one, chosen[0]) if len(chosen) == 1 else partial(_print_all, chosen)
-    console.show(_settings_json(loaded, chosen), as_json, lambda: draw(loaded, console))
+    console.show(_settings_json(loaded, chosen), lambda: draw(loaded, console))
     console.notes(problem.text for problem in loaded.problems)
     return 1 if loaded.problems else 0
 
@@ -58,7 +58,7 @@ def show(console: Console, keys: Sequence[str], as_json: bool, flags: Sequence[s
 @click.argument("value", metavar="VALUE", required=False)
 @click.option("--default", is_flag=True, help="remove it from the file instead")
 @json_option
-def change(console: Console, key: str, value: str | None, default: bool, as_json: bool) -> int:
+def change(console: Console, key: str, value: str | None, default: bool) -> int:
     if (value is None) == (not default):
         remedy = "give one (- reads it from stdin), or --default to remove the setting from the file"
         raise InvalidArgument("config set: VALUE is missing", remedy=remedy)
@@ -76,7 +76,7 @@ def change(console: Console, key: str, value: str | None, default: bool, as_json
         console.note(f"{key} is now called {setting.key}")
     origin = loaded.origin_of(setting.key)
     shown = f"{setting.key} = {setting.shown(loaded.value_of(setting.key))}  ({origin}, {loaded.path})"
-    console.show(_settings_json(loaded, [setting]), as_json, lambda: console.print(shown))
+    console.show(_settings_json(loaded, [setting]), lambda: console.print(shown))
     if origin.kind == "env":
         console.note(f"the environment variable {origin.where} overrules the file")
     console.notes(problem.text for problem in loaded.problems)
@@ -85,19 +85,19 @@ def change(console: Console, key: str, value: str | None, default: bool, as_json
 
 @verb(config_command, "path", "where the config file is, or would be")
 @json_option
-def show_path(console: Console, as_json: bool) -> int:
+def show_path(console: Console) -> int:
     path = config_path(console.environ)
-    return console.show({"path": str(path), "exists": path_exists(path)}, as_json, lambda: console.print(str(path)))
+    return console.show({"path": str(path), "exists": path_exists(path)}, lambda: console.print(str(path)))
 
 
 @verb(config_command, "check", "list everything that is wrong, all at once")
 @store_options
-def check(console: Console, as_json: bool, flags: Sequence[str]) -> int:
-    loaded = read_config(console.environ, flags)
+def check(console: Console) -> int:
+    loaded = read_config(console.environ, console.flags)
     console.notes(loaded.notices)
     fields = {"ok": not loaded.problems, "path": str(loaded.path), **_problems_json(loaded)}
     lines = [problem.text for problem in loaded.problems] or [f"{loaded.path}: {_verdict(loaded)}"]
-    console.show(fields, as_json, lambda: console.print("\n".join(lines)))
+    console.show(fields, lambda: console.print("\n".join(lines)))
     return 1 if loaded.problems else 0
 
 
@@ -131,7 +131,7 @@ def _print_one(setting: Setting, loaded: LoadedConfig, console: Console) -> None
         ("allowed", setting.allowed),
         ("variable", setting.variable),
     )
-    print_lines(fact_lines(facts, console, names=8), console)
+    console.print_lines(console.fact_lines(facts, names=8))
 
 
 def _print_all(chosen: Sequence[Setting], loaded: LoadedConfig, console: Console) -> None:

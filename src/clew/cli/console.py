@@ -6,20 +6,25 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
-from clew.cli.text import printable, printable_line, wrap
+from clew.cli.pages import MARGIN, BarStyle, bar_widths, table_lines
+from clew.cli.text import clip, printable, printable_line, wrap
 from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
     import asyncio
+    from logging import Formatter
 
 MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 30, 120, 80
+MIN_FACT_WIDTH = 24
+"""Facts are below their names where they would have less."""
 _CODES = {
     "bold": "1",
     "dim": "2",
@@ -52,6 +57,10 @@ class Console:
     """What is typed or piped in; None where nothing can be."""
     is_for_program: bool = False
     """stdout is no terminal: lines of messages are not fitted to a width, so that code and tables stay whole."""
+    as_json: bool = False
+    """The result is printed as JSON."""
+    flags: Sequence[str] = ()
+    """Settings for this run: `key=value`."""
 
     @property
     def is_typed_at(self) -> bool:
@@ -83,9 +92,9 @@ class Console:
         for line in lines:
             self.note(line)
 
-    def show(self, value: Any, as_json: bool, draw: Callable[[], None]) -> int:
-        """The result: as JSON where that was asked for, else drawn; returns the exit code of success."""
-        if as_json:
+    def show(self, value: Any, draw: Callable[[], None]) -> int:
+        """Print the result, as JSON or drawn; returns the exit code of success."""
+        if self.as_json:
             self.print_json(value)
         else:
             draw()
@@ -153,6 +162,105 @@ class Console:
         """A sign, or the one for streams that only have ASCII."""
         return fancy if self.unicode else plain
 
+    # -- pages: lines behind a margin, fitted to the width --
+
+    @property
+    def page_width(self) -> int:
+        """The columns between the margins."""
+        return self.width - 2 * len(MARGIN)
+
+    def print_lines(self, lines: Iterable[str]) -> None:
+        """Lines behind the margin."""
+        self.print_all((MARGIN + line).rstrip() for line in lines)
+
+    def print_blocks(self, blocks: Iterable[Iterable[str]]) -> None:
+        """Blocks of lines behind the margin, with a blank line between them."""
+        for number, block in enumerate(blocks):
+            if number:
+                self.print()
+            self.print_lines(block)
+
+    def styled_lines(self, text: str, *styles: str) -> Iterator[str]:
+        """A sentence on as many lines as it takes."""
+        return (self.style(line, *styles) for line in wrap(text, self.page_width))
+
+    def hint_lines(self, text: str) -> Iterator[str]:
+        """What could be done next, dim."""
+        return self.styled_lines(text, "dim")
+
+    def title_lines(self, title: str, facts: Iterable[str]) -> Iterator[str]:
+        """The title of a page on one line, and facts about what it shows."""
+        yield self.style(clip(printable(title), self.page_width), "bold")
+        yield from self.hint_lines(self.sign(" · ", " - ").join(facts))
+
+    def warning_lines(self, warnings: Iterable[str]) -> Iterator[str]:
+        """Each warning behind an exclamation mark."""
+        for warning in warnings:
+            for number, line in enumerate(wrap(warning, self.width - 6)):
+                yield self.style(f"{' ' if number else '!'} {line}", "yellow")
+
+    def fact_lines(self, facts: Iterable[tuple[str, str]], names: int = 10, gap: int = 2) -> Iterator[str]:
+        """Facts with their names before them, or above them where the screen is narrow; a long one is continued."""
+        room = self.page_width - names - gap
+        is_narrow = room < MIN_FACT_WIDTH
+        for name, fact in facts:
+            if is_narrow and name:
+                yield self.style(name, "dim")
+            first, *more = wrap(fact, self.page_width - len(MARGIN) if is_narrow else room) or [""]
+            indent = MARGIN if is_narrow else " " * (names + gap)
+            yield f"{indent if is_narrow else self.style(name.ljust(names), 'dim') + ' ' * gap}{first}"
+            yield from (f"{indent}{line}" for line in more)
+
+    def headed_table(
+        self, rows: Sequence[Sequence[str]], aligns: Sequence[str], width: int = 0, *styles: str
+    ) -> list[str]:
+        """A table whose first row is its heading, dim unless other styles are given; as wide as a page by default."""
+        head, *lines = table_lines(rows, aligns, width or self.page_width)
+        return [self.style(head, *(styles or ("dim",))), *lines]
+
+    def bar_cells(self, style: BarStyle, width: int) -> str:
+        """So many cells of one part of a bar."""
+        return self.style(style.block * width, style.color) if self.colors else style.letter * width
+
+    def free_cells(self, width: int) -> str:
+        """So many empty cells, not coloured."""
+        return self.sign("░", ".") * width
+
+    def stacked_bar(self, parts: Sequence[tuple[BarStyle, int]], whole: int, cells: int) -> tuple[str, int]:
+        """The parts of a bar of so many cells, and how many cells are left free."""
+        widths = bar_widths([size / whole if whole else 0.0 for _, size in parts], cells)
+        drawn = "".join(self.bar_cells(style, width) for (style, _), width in zip(parts, widths, strict=True))
+        return drawn, cells - sum(widths)
+
+    def window_bar(
+        self, parts: Sequence[tuple[BarStyle, int]], tokens: int, window: int, threshold: int | None
+    ) -> Iterator[str]:
+        """What fills a window; below it where compaction begins, or where the window ends if it is too small."""
+        cells, whole = self.page_width, max(window, tokens)
+        drawn, free = self.stacked_bar(parts, whole, cells)
+        yield drawn + self.style(self.free_cells(free), "dim")
+        if tokens > window:
+            yield self.style(self._marker_line(window / whole, "the window ends here", cells), "red")
+        elif threshold is not None:
+            yield self.style(self._marker_line(threshold / whole, f"compaction begins at {threshold:,}", cells), "dim")
+
+    def _marker_line(self, position: float, text: str, cells: int) -> str:
+        """An arrow at a position (0 to 1) under a bar, with its text on the side that has room for it."""
+        at = min(cells - 1, int(position * cells))
+        arrow = self.sign("▲", "^")
+        if at + len(text) + 2 <= cells:
+            return " " * at + f"{arrow} {text}"
+        return " " * at + arrow if len(text) + 2 > cells else f"{text} {arrow}".rjust(at + 1)
+
+    def print_setups(self, setups: Iterable[Mapping[str, Any]]) -> None:
+        """For each program its file, the lines to paste into it, and the setting of its window."""
+        for setup in setups:
+            title = f"{setup['title']} ({setup['where']}):"
+            self.print(f"\n{self.style(title, 'bold')}")
+            self.print_all(f"  {line}".rstrip() for line in setup["lines"].splitlines())
+            if window := setup.get("window"):
+                self.print(self.style(f"  # window: {window}", "dim"))
+
 
 def console_for(out: TextIO, err: TextIO, environ: Mapping[str, str], stdin: TextIO | None = None) -> Console:
     """The console that these streams and this environment make."""
@@ -181,15 +289,23 @@ def _has_colors(out: TextIO, environ: Mapping[str, str]) -> bool:
     return out.isatty() and environ.get("TERM") != "dumb"
 
 
-def check_written_file(name: str, option: str, example: str) -> None:
-    """Raise `InvalidArgument` where a page cannot be written to a file of that name."""
-    from pathlib import Path
-
+def check_output(name: str) -> None:
+    """Raise `InvalidArgument` where a file of that name cannot be written."""
     path = Path(name)
-    if name == "-" or path.is_dir():
-        raise InvalidArgument(f"{option} {name}: a page goes to a file", remedy=f"name one, such as {example}")
+    if path.is_dir():
+        raise InvalidArgument(f"{path} is a folder", remedy="name a file in it")
     if not path.parent.is_dir():
         raise InvalidArgument(f"{path}: there is no folder {path.parent}", remedy="make it first, or name another file")
+
+
+def check_page(name: str | None, example: str) -> None:
+    """Raise `InvalidArgument` where `--report` names no file that a page can be written to."""
+    if name == "-":
+        raise InvalidArgument(
+            "--report - is not possible: a page goes to a file", remedy=f"name one, such as {example}"
+        )
+    if name is not None:
+        check_output(name)
 
 
 @contextmanager
@@ -219,11 +335,12 @@ def stop_signals() -> asyncio.Event:
 
 
 @contextmanager
-def logged_warnings(stream: TextIO) -> Iterator[None]:
+def logged_warnings(stream: TextIO, formatter: Formatter | None = None) -> Iterator[None]:
     """Warnings that are logged go to a stream, until the end of the block."""
     import logging  # late, as all that `clew version` does not need
 
     handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
     handler.setLevel(logging.WARNING)
     logging.getLogger().addHandler(handler)
     try:

@@ -1,44 +1,37 @@
-"""`clew context FILE`: what fills the window of a conversation, and what a call with it costs.
-
-`measure_window` and the tables are also those of `/context` in a chat.
-"""
+"""`clew context FILE` and `/context` in a chat: what fills the window of a conversation, and what a call costs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from clew.cli.console import Console
 from clew.cli.options import command, file_argument, model_option, option, parse_count, store_options, tokens_option
 from clew.cli.pages import (
     NO_PRICE,
+    WINDOW_SOURCES,
     BarStyle,
-    bar_cells,
-    fact_lines,
     format_dollars,
-    free_cells,
-    headed_table,
     json_fields,
-    page_width,
     percent,
     plural,
-    print_blocks,
-    styled_lines,
     table_lines,
-    title_lines,
-    window_bar,
+    window_source,
 )
+from clew.cli.store_access import load_settings
 from clew.cli.text import clip, printable, printable_line
-from clew.config import LoadedConfig, learnt_limits_path, load_config
+from clew.config import LoadedConfig, learnt_limits_path
 from clew.errors import InvalidMessage
-from clew.messages import Message, declarations_of, repair
+from clew.messages import Message, declarations_of, repair, text_of
 from clew.tokens.window_shares import ContentKind, ContentShare, LargeMessage, WindowUsage, measure_window
 
 if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
     from clew.importers import Transcript
     from clew.tokens import Window
+    from clew.turn import ContextPart, Conversation, NextMessageCost
 
 EXAMPLES = """\
 FILE is a JSON list of messages, a JSON object with messages (and system, tools),
@@ -90,41 +83,68 @@ _QUOTED = re.compile(r" ?'[^']*'")
     default=str(DEFAULT_TOP),
 )
 @store_options
-def context_command(
-    console: Console, file: str, model: str | None, window: int | None, top: int, as_json: bool, flags: Sequence[str]
-) -> int:
+def context_command(console: Console, file: str, model: str | None, window: int | None, top: int) -> int:
     # Late, because reading and counting take longer to import than `clew context --help` should.
     from clew.importers import read_transcript
     from clew.tokens import count_each
 
-    loaded = load_config(console.environ, flags)
-    console.notes(loaded.notices)
+    loaded = load_settings(console)
     console.progress(f"reading {file} ...")
     transcript = read_transcript(file)
     console.notes(transcript.notices)
-    model = model or transcript.model or loaded.settings.model.name
-    console.progress(f"counting {len(transcript.messages):,} messages ...")
-    sizes = count_each(transcript.messages, model=model)
+    messages, model = transcript.messages, model or transcript.model or loaded.settings.model.name
+    console.progress(f"counting {len(messages):,} messages ...")
+    sizes = count_each(messages, model=model)
     usage, is_exact, counted = _measure(transcript, sizes, model, top)
-    size = _window_size(window, model, loaded, console)
+    size, source, source_text = _window_size(window, model, loaded, console)
     compression = loaded.settings.compression
-    report = ContextReport(
-        source="standard input" if file == "-" else file,
-        kind=transcript.kind,
-        dialect=transcript.dialect,
-        messages=len(transcript.messages),
-        model=model,
-        usage=usage,
-        window=size,
-        threshold=int(size.tokens * compression.threshold) if compression.enabled else None,
-        is_exact=is_exact,
-        counted=counted,
-        reported=_last_reported(transcript, sizes, usage),
-        cost=_cost(usage.tokens, model, loaded),
-        repairs=_repairs(transcript.messages),
-    )
+    threshold = int(size * compression.threshold) if compression.enabled else None
+    reported, cost = _last_reported(transcript, sizes, usage), _cost(usage.tokens, model, loaded)
+    repairs = _repairs(messages)
     console.clear_progress()
-    return console.show(context_json(report), as_json, lambda: print_context(report, console))
+    named = {
+        "source": "standard input" if file == "-" else file,
+        "kind": transcript.kind,
+        "dialect": transcript.dialect,
+        "model": model,
+        "messages": len(messages),
+    }
+    fields = {
+        **named,
+        "tokens": usage.tokens,
+        "exact": is_exact,
+        "counted": counted,
+        "window": {"tokens": size, "source": source, "free": size - usage.tokens},
+        "threshold_tokens": threshold,
+        "shares": [json_fields(share, "kind", "tokens", "count") for share in usage.shares],
+        "framing": usage.framing,
+        "largest": [
+            {**json_fields(each, "index", "role", "tool", "tokens"), "begins": each.opening} for each in usage.largest
+        ],
+        "reported": reported,
+        "cost_usd": cost,
+        "repairs": repairs,
+    }
+    facts = [("window", f"{size:,}, {source_text}"), ("counted", counted)]
+    facts += [("reported", _reported_text(**reported))] if reported else []
+    facts += [("cost", _cost_text(model, cost)), ("repairs", f"{len(repairs):,} needed" if repairs else "none needed")]
+    shares = tuple(
+        WindowShare(KIND_STYLES[it.kind], it.kind, it.tokens, usage.tokens, _count_text(it.kind, it.count))
+        for it in usage.shares
+    )
+    about = f"{'' if is_exact else 'about '}{usage.tokens:,} of {size:,} tokens"
+    page = WindowPage(shares, usage.tokens, size, threshold, about, usage.largest, range(len(messages)), usage.tokens)
+
+    def draw() -> None:
+        origin = format_name(transcript.kind, transcript.dialect)
+        about = (plural(len(messages), "message"), origin, model or "no model named")
+        lines = [
+            f"{'':8} {clip(printable(line), console.width - 13)}" for line in _group_repairs(repairs)[:MAX_REPAIRS]
+        ]
+        remarks = [*console.fact_lines(facts, names=8, gap=1), *lines]
+        console.print_blocks([console.title_lines(str(named["source"]), about), *page.blocks(console), remarks])
+
+    return console.show(fields, draw)
 
 
 def _measure(
@@ -151,152 +171,58 @@ def _measure(
     return usage, False, f"estimated: {counter.basis.removeprefix('estimate, ')}"
 
 
-def _window_size(asked: int | None, model: str | None, loaded: LoadedConfig, console: Console) -> WindowSize:
+def _window_size(asked: int | None, model: str | None, loaded: LoadedConfig, console: Console) -> tuple[int, str, str]:
+    """How large the window is, and where that figure comes from: for programs and in words."""
     if asked is not None:
-        return WindowSize(asked, "flag", "from --window")
+        return asked, "flag", "from --window"
     found = find_window(model, loaded, console.environ)
     if found.source == "stated" and found.notice:
         console.note(found.notice)
     texts = {
+        **WINDOW_SOURCES,
         "config": f"from model.context_length ({loaded.origin_of('model.context_length')})",
-        "stated": "as the provider stated in an error",
-        "table": "from the table that ships with Clew",
         "default": "assumed: no model is named; --model M names one" if model is None else ASSUMED,
     }
-    return WindowSize(found.tokens, found.source, texts.get(found.source, found.source))
+    return found.tokens, found.source, texts[found.source]
 
 
-def _last_reported(transcript: Transcript, sizes: Sequence[int], usage: WindowUsage) -> ReportedPrompt | None:
-    """The newest real figure in the file, if it has any."""
+def _last_reported(transcript: Transcript, sizes: Sequence[int], usage: WindowUsage) -> dict[str, int] | None:
+    """The newest prompt that a provider counted, as it did and as we do, and the index of the reply to it."""
     from clew.usage import normalize_usage
 
     for index, raw in reversed(transcript.usage):
         prompt = normalize_usage(raw).prompt_tokens
         if prompt:
             around = usage.tokens - sum(sizes)
-            return ReportedPrompt(prompt, around + sum(sizes[:index]), index)
+            return {"prompt_tokens": prompt, "counted": around + sum(sizes[:index]), "index": index}
     return None
 
 
-def _cost(tokens: int, model: str | None, loaded: LoadedConfig) -> PromptCost | None:
+def _cost(tokens: int, model: str | None, loaded: LoadedConfig) -> dict[str, Any] | None:
+    """What the prompt of one call costs, in dollars; from the cache None where the model has no price for that."""
     from clew.usage import CanonicalUsage, cost_of, price_of
 
     settings = loaded.settings.model
     provider = settings.provider if settings.name == model else None
     price = price_of(model, provider, prompt_tokens=tokens) if model else None
-    if model is None or price is None:
+    uncached = cost_of(CanonicalUsage(input_tokens=tokens), model, provider) if model and price else None
+    if model is None or price is None or uncached is None:
         return None
-    uncached = cost_of(CanonicalUsage(input_tokens=tokens), model, provider)
-    cached = (
-        cost_of(CanonicalUsage(cache_read_tokens=tokens), model, provider) if price.cache_read is not None else None
-    )
-    if uncached is None:
-        return None
-    return PromptCost(float(uncached.total), None if cached is None else float(cached.total), price.checked)
+    cached = cost_of(CanonicalUsage(cache_read_tokens=tokens), model, provider) if price.cache_read else None
+    return {
+        "uncached": float(uncached.total),
+        "cached": None if cached is None else float(cached.total),
+        "prices_of": price.checked,
+    }
 
 
-def _repairs(messages: Sequence[Message]) -> tuple[str, ...]:
+def _repairs(messages: Sequence[Message]) -> list[str]:
     """What the history would need before it could be sent, one line each."""
     try:
         found = repair(messages, open_end=True).repairs
     except InvalidMessage as error:
-        return (str(error),)
-    return tuple(f"message {each.index}: {each.problem}: {each.remedy}" for each in found)
-
-
-@dataclass(frozen=True, slots=True)
-class PromptCost:
-    """What the prompt of one call costs, in US dollars."""
-
-    uncached: float
-    cached: float | None
-    """All of it read from the cache; None where the model has no price for that."""
-    checked: str
-    """The day the price was looked up."""
-
-
-@dataclass(frozen=True, slots=True)
-class WindowSize:
-    """How large the window is, and where that figure comes from."""
-
-    tokens: int
-    source: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedPrompt:
-    """The prompt of the last call as its provider counted it, and as we do from what the file shows of it."""
-
-    prompt_tokens: int
-    counted: int
-    index: int
-    """Of the message that the call gave."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContextReport:
-    """All that `clew context` shows of a conversation."""
-
-    source: str
-    kind: str
-    dialect: str
-    messages: int
-    model: str | None
-    usage: WindowUsage
-    window: WindowSize
-    threshold: int | None
-    """Where automatic compaction begins; None where it is off."""
-    is_exact: bool
-    counted: str
-    """How."""
-    reported: ReportedPrompt | None
-    cost: PromptCost | None
-    repairs: tuple[str, ...]
-
-    @property
-    def free(self) -> int:
-        return self.window.tokens - self.usage.tokens
-
-
-def print_context(report: ContextReport, console: Console) -> None:
-    usage, window = report.usage, report.window.tokens
-    facts = (plural(report.messages, "message"), format_name(report.kind, report.dialect), report.model)
-    about = "" if report.is_exact else "about "
-    shares = [
-        WindowShare(KIND_STYLES[it.kind], it.kind, it.tokens, usage.tokens, _count_text(it.kind, it.count))
-        for it in usage.shares
-    ]
-    blocks = [
-        title_lines(report.source, (fact or "no model named" for fact in facts), console),
-        share_bar(
-            shares, usage.tokens, window, report.threshold, f"{about}{usage.tokens:,} of {window:,} tokens", console
-        ),
-        share_lines(shares, report.free, window, console),
-    ]
-    if usage.largest:
-        blocks.append(largest_lines(usage.largest, [str(at) for at in range(report.messages)], usage.tokens, console))
-    print_blocks([*blocks, _remarks(report, console)], console)
-
-
-def context_json(report: ContextReport) -> dict[str, Any]:
-    usage, cost, reported = report.usage, report.cost, report.reported
-    return {
-        **json_fields(report, "source", "kind", "dialect", "model", "messages"),
-        "tokens": usage.tokens,
-        "exact": report.is_exact,
-        "counted": report.counted,
-        "window": {"tokens": report.window.tokens, "source": report.window.source, "free": report.free},
-        "threshold_tokens": report.threshold,
-        "shares": [json_fields(share, "kind", "tokens", "count") for share in usage.shares],
-        "framing": usage.framing,
-        "largest": [
-            {**json_fields(each, "index", "role", "tool", "tokens"), "begins": each.opening} for each in usage.largest
-        ],
-        "reported": reported and json_fields(reported, "prompt_tokens", "counted", "index"),
-        "cost_usd": cost and {"uncached": cost.uncached, "cached": cost.cached, "prices_of": cost.checked},
-        "repairs": list(report.repairs),
-    }
+        return [str(error)]
+    return [f"message {each.index}: {each.problem}: {each.remedy}" for each in found]
 
 
 def format_name(kind: str, dialect: str) -> str:
@@ -317,62 +243,76 @@ class WindowShare:
     text: str
 
 
-def share_bar(
-    shares: Sequence[WindowShare], tokens: int, window: int, threshold: int | None, about: str, console: Console
-) -> Iterator[str]:
-    """How full a window is, in figures and as a bar."""
-    yield from styled_lines(f"{about}, {percent(tokens, window)}", console, "bold")
-    yield from window_bar([(share.style, share.tokens) for share in shares], tokens, window, threshold, console)
+@dataclass(frozen=True, slots=True)
+class WindowPage:
+    """What fills a window, to be drawn."""
 
+    shares: tuple[WindowShare, ...]
+    tokens: int
+    window: int
+    threshold: int | None
+    """Where automatic compaction begins; None where it is off."""
+    about: str
+    """The size in words."""
+    largest: Sequence[LargeMessage]
+    names: Sequence[object]
+    """Of all messages."""
+    whole: int
+    """What the percentages of the largest messages are of."""
+    remedy: str = ""
+    """What helps where the window is too full."""
 
-def share_lines(
-    shares: Sequence[WindowShare], free: int, window: int, console: Console, remedy: str = ""
-) -> Iterator[str]:
-    """Each share of a window with a strip of its size, and what is free; `remedy` where the window is too full."""
-    rows = [(it.name, f"{it.tokens:,}", percent(it.tokens, it.whole), it.text) for it in shares]
-    is_free = free >= 0
-    left = (f"{abs(free):,}", percent(abs(free), window), "of the window" if is_free or not remedy else remedy)
-    rows.append(("free" if is_free else "too much", *left))
-    aligns = "<>><" if console.width >= MIN_WIDTH_FOR_COUNTS else "<>>"
-    *lines, last = table_lines(rows, aligns, page_width(console) - 2)
-    widest = max(map(len, (*lines, last)))
-    room = max(0, min(MAX_STRIP, console.width - 8 - widest))
-    longest = max((share.tokens for share in shares), default=0) or 1
-    for share, line in zip(shares, lines, strict=True):
-        strip = bar_cells(share.style, max(min(1, room, share.tokens), share.tokens * room // longest), console)
-        yield f"{bar_cells(share.style, 1, console)} {line.ljust(widest)}  {strip}".rstrip()
-    if is_free:
-        yield f"{console.style(free_cells(1, console), 'dim')} {last}"
-    else:
-        yield console.style(f"! {last}", "bold", "red")
+    @property
+    def free(self) -> int:
+        return self.window - self.tokens
 
+    def blocks(self, console: Console) -> Iterator[Iterator[str]]:
+        """The bar, the shares, and the largest messages."""
+        yield self._bar(console)
+        yield self._share_lines(console)
+        if self.largest:
+            yield self._largest_lines(console)
 
-def largest_lines(largest: Sequence[LargeMessage], names: Sequence[str], whole: int, console: Console) -> Iterator[str]:
-    """A table of large messages; `names` are those of all messages, shares are of `whole` tokens."""
-    rows = [("#", "role", "tool", "tokens", "", "begins")] + [
-        (
-            names[each.index],
-            each.role,
-            clip(printable(each.tool or ""), MAX_TOOL),
-            f"{each.tokens:,}",
-            percent(each.tokens, whole),
-            printable_line(each.opening),
-        )
-        for each in largest
-    ]
-    yield console.style("largest messages", "bold")
-    yield from headed_table(rows, "><<>><", console)
+    def _bar(self, console: Console) -> Iterator[str]:
+        yield from console.styled_lines(f"{self.about}, {percent(self.tokens, self.window)}", "bold")
+        parts = [(share.style, share.tokens) for share in self.shares]
+        yield from console.window_bar(parts, self.tokens, self.window, self.threshold)
 
+    def _share_lines(self, console: Console) -> Iterator[str]:
+        """Each share of the window with a strip of its size, and what is free."""
+        rows = [(it.name, f"{it.tokens:,}", percent(it.tokens, it.whole), it.text) for it in self.shares]
+        is_free = self.free >= 0
+        where = "of the window" if is_free or not self.remedy else self.remedy
+        left = (f"{abs(self.free):,}", percent(abs(self.free), self.window), where)
+        rows.append(("free" if is_free else "too much", *left))
+        aligns = "<>><" if console.width >= MIN_WIDTH_FOR_COUNTS else "<>>"
+        *lines, last = table_lines(rows, aligns, console.page_width - 2)
+        widest = max(map(len, (*lines, last)))
+        room = max(0, min(MAX_STRIP, console.width - 8 - widest))
+        longest = max((share.tokens for share in self.shares), default=0) or 1
+        for share, line in zip(self.shares, lines, strict=True):
+            cells = max(min(1, room, share.tokens), share.tokens * room // longest)
+            strip = console.bar_cells(share.style, cells)
+            yield f"{console.bar_cells(share.style, 1)} {line.ljust(widest)}  {strip}".rstrip()
+        if is_free:
+            yield f"{console.style(console.free_cells(1), 'dim')} {last}"
+        else:
+            yield console.style(f"! {last}", "bold", "red")
 
-def _remarks(report: ContextReport, console: Console) -> Iterator[str]:
-    facts = [("window", f"{report.window.tokens:,}, {report.window.text}"), ("counted", report.counted)]
-    if report.reported:
-        facts.append(("reported", _reported_text(report.reported)))
-    facts.append(("cost", _cost_text(report)))
-    facts.append(("repairs", f"{len(report.repairs):,} needed" if report.repairs else "none needed"))
-    yield from fact_lines(facts, console, names=8, gap=1)
-    for line in _group_repairs(report.repairs)[:MAX_REPAIRS]:
-        yield f"{'':8} {clip(printable(line), console.width - 13)}"
+    def _largest_lines(self, console: Console) -> Iterator[str]:
+        rows = [("#", "role", "tool", "tokens", "", "begins")] + [
+            (
+                str(self.names[each.index]),
+                each.role,
+                clip(printable(each.tool or ""), MAX_TOOL),
+                f"{each.tokens:,}",
+                percent(each.tokens, self.whole),
+                printable_line(each.opening),
+            )
+            for each in self.largest
+        ]
+        yield console.style("largest messages", "bold")
+        yield from console.headed_table(rows, "><<>><")
 
 
 def _group_repairs(repairs: Sequence[str]) -> list[str]:
@@ -389,21 +329,20 @@ def _group_repairs(repairs: Sequence[str]) -> list[str]:
     return lines
 
 
-def _reported_text(reported: ReportedPrompt) -> str:
-    text = f"{reported.prompt_tokens:,} by the provider for message {reported.index}, {reported.counted:,} counted here"
-    unseen = reported.prompt_tokens - reported.counted
-    hidden = unseen > reported.prompt_tokens * WORTH_MENTIONING
-    return f"{text}: the rest, mostly system prompt and tools, is not in the file" if hidden else text
+def _reported_text(prompt_tokens: int, counted: int, index: int) -> str:
+    text = f"{prompt_tokens:,} by the provider for message {index}, {counted:,} counted here"
+    is_hidden = prompt_tokens - counted > prompt_tokens * WORTH_MENTIONING
+    return f"{text}: the rest, mostly system prompt and tools, is not in the file" if is_hidden else text
 
 
-def _cost_text(report: ContextReport) -> str:
-    if report.model is None:
+def _cost_text(model: str | None, cost: Mapping[str, Any] | None) -> str:
+    if model is None:
         return f"{NO_PRICE}: no model is named"
-    if report.cost is None:
-        return f"{NO_PRICE} is known for {report.model}"
-    cached = "" if report.cost.cached is None else f", {format_dollars(report.cost.cached)} cached"
-    checked = f" (prices of {report.cost.checked})" if report.cost.checked else ""
-    return f"one call's prompt {format_dollars(report.cost.uncached)}{cached}{checked}"
+    if cost is None:
+        return f"{NO_PRICE} is known for {model}"
+    cached = "" if cost["cached"] is None else f", {format_dollars(cost['cached'])} cached"
+    checked = f" (prices of {cost['prices_of']})" if cost["prices_of"] else ""
+    return f"one call's prompt {format_dollars(cost['uncached'])}{cached}{checked}"
 
 
 def _count_text(kind: ContentKind, count: int) -> str:
@@ -424,3 +363,139 @@ def find_window(model: str | None, config: LoadedConfig, environ: Mapping[str, s
         configured=settings.context_length if is_configured else None,
         learnt=LearntLimits(learnt_limits_path(environ)),
     )
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+MAX_LARGEST = 5
+PART_STYLES = {
+    "system": BarStyle("blue", "S"),
+    "memory": BarStyle("yellow", "M"),
+    "pinned": BarStyle("red", "P"),
+    "tools": BarStyle("cyan", "t"),
+    "head": BarStyle("green", "H"),
+    "summary": BarStyle("magenta", "#"),
+    "middle": BarStyle("white", "-", "▒"),
+    "tail": BarStyle("green", "T"),
+}
+PART_TEXTS = {
+    "system": "rules, project, skills",
+    "memory": "MEMORY.md and USER.md",
+    "pinned": "kept word for word",
+    "tools": "what the model may call",
+    "head": "how it began",
+    "summary": "the handoff",
+    "middle": "what a compaction would fold",
+    "tail": "the newest messages",
+}
+_MEMORY_BLOCK = re.compile(r'<data-(\w+) from="(?:MEMORY|USER)\.md">.*?</data-\1>', re.DOTALL)
+"""As the agent's prompt fences what the memory says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSnapshot:
+    """The next request of a chat: its parts, whose sum preflight counts too, the page, and remarks."""
+
+    parts: tuple[ContextPart, ...]
+    page: WindowPage
+    counted: int
+    """Our own count of the same, before what was learnt from real figures."""
+    facts: tuple[tuple[str, str], ...]
+
+
+async def run_context(state: ChatState, words: str) -> None:
+    """`/context`: what fills the window of this conversation now, part by part."""
+    del words
+    found = await read_context(state)
+    state.show_page(
+        lambda console: console.print_blocks([*found.page.blocks(console), console.fact_lines(found.facts)])
+    )
+
+
+async def read_context(state: ChatState) -> ContextSnapshot:
+    """What the next request consists of."""
+    from clew.tokens import counter_for
+    from clew.turn import context_parts, share_of
+
+    conversation = await state.app.runtime.conversation(state.session)
+    await state.count_tools(conversation)
+    compression, size = state.app.settings.compression, conversation.size
+    count = counter_for(conversation.target.model).message
+    largest = measure_window(conversation.messages, size.counts, count, top=MAX_LARGEST).largest
+    prompt = text_of(conversation.view.prompt) if conversation.view.prompt else ""
+    # The memory as the system prompt shows it; the files may have changed since.
+    memory = "\n".join(found[0] for found in _MEMORY_BLOCK.finditer(prompt))
+    parts, window = tuple(context_parts(conversation, memory)), conversation.window.tokens
+    threshold = conversation.engine.get_status().threshold_tokens if compression.enabled else None
+    page = WindowPage(
+        shares=tuple(WindowShare(PART_STYLES[it.name], it.name, it.tokens, window, _part_text(it)) for it in parts),
+        tokens=size.tokens,
+        window=window,
+        threshold=threshold,
+        about=f"{size.tokens:,} of {window:,} tokens",
+        largest=[replace(each, tokens=share_of(each.tokens, size.counted, size.tokens)) for each in largest],
+        names=["handoff" if number is None else f"m{number}" for number in conversation.view.seqs],
+        whole=window,
+        remedy="/compress, or a larger window",
+    )
+    return ContextSnapshot(parts, page, size.counted, tuple([fact async for fact in _chat_facts(state, conversation)]))
+
+
+def _part_text(part: ContextPart) -> str:
+    if not part.tokens:
+        return "nothing yet"
+    text = PART_TEXTS[part.name]
+    return f"{text}, {plural(part.messages, 'message')}" if part.messages else text
+
+
+async def _chat_facts(state: ChatState, conversation: Conversation) -> AsyncIterator[tuple[str, str]]:
+    from clew.turn import recall_counts
+
+    window, target, size = conversation.window, conversation.target, conversation.size
+    yield "window", f"{window.tokens:,} tokens of {target.model}, {window_source(conversation)}"
+    if reserve := target.max_tokens or window.max_output:
+        yield "output", f"up to {min(reserve, window.tokens):,} tokens for a reply, which must fit in too"
+    yield "counted", _counting_text(conversation)
+    cost = conversation.next_message_cost
+    if cost is not None and cost.cold:
+        yield "next prompt", _next_cost_text(cost, conversation.cache_seconds_left)
+    recalled = await recall_counts(state.app.store, conversation.session)
+    if recalled.passages:
+        passages = plural(recalled.passages, "passage")
+        yield (
+            "recalled",
+            f"{passages} recalled automatically so far, {recalled.tokens:,} tokens, each for one turn only",
+        )
+    status = conversation.engine.get_status()
+    if not state.app.settings.compression.enabled:
+        yield "compaction", "switched off in the config (compression.enabled)"
+    elif status.paused:
+        yield "compaction", f"paused: {status.paused}; /compress compacts now"
+    elif size.tokens < status.threshold_tokens:
+        yield "compaction", f"automatic after another {status.threshold_tokens - size.tokens:,} tokens"
+    else:
+        yield "compaction", "with the next question"
+
+
+def _next_cost_text(cost: NextMessageCost, seconds: float | None) -> str:
+    """What the next question costs, and for how long."""
+    warm, cold = format_dollars(cost.warm), format_dollars(cost.cold)
+    if seconds is None or seconds <= 0:
+        return f"about {cold}, since no provider has it in its cache; {warm} from a cache"
+    minutes, rest = divmod(int(seconds), 60)
+    left = f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"about {warm} from the provider's cache for another {left}, then {cold}"
+
+
+def _counting_text(conversation: Conversation) -> str:
+    """Whose figures these are."""
+    size, reported = conversation.size, conversation.view.last_prompt_tokens
+    if reported:
+        real = f"the provider counted {reported:,} for the last prompt"
+    elif size.is_measured:
+        real = "the provider has counted earlier prompts, none since the view changed"
+    else:
+        return f"{size.counted:,} by Clew's count; the provider has not reported a figure yet"
+    if size.counted == size.tokens:
+        return f"{real}; our count agrees"
+    return f"{real}; our count of this request was {size.counted:,}, and all parts are scaled to it"

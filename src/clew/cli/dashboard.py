@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
 from clew.cli.console import Console, logged_warnings, stop_signals
 from clew.cli.options import command, complete_files, option, set_option
-from clew.cli.store_access import StoreLocation, open_location, store_location
-from clew.config import LoadedConfig, load_config
+from clew.cli.store_access import StoreLocation, load_settings, store_location
+from clew.config import LoadedConfig
 from clew.errors import InvalidArgument
 
 DEFAULT_PORT = 8788
@@ -36,24 +36,20 @@ examples:
 @option("--store", "FILE", "another store than the one of the config (file or URL)", complete_files)
 @click.option("--json", "as_json", is_flag=True, help="print where it listens as JSON")
 @set_option
-def dashboard_command(
-    console: Console, host: str, port: int, opens: bool, store: str | None, as_json: bool, flags: Sequence[str]
-) -> int:
+async def dashboard_command(console: Console, host: str, port: int, opens: bool, store: str | None) -> int:
     named = [] if store is None else [f"store.url={_absolute(store)}"]
-    config = load_config(console.environ, [*flags, *named])
-    console.notes(config.notices)
+    config = load_settings(replace(console, flags=[*console.flags, *named]))
     _check_host(host)
     if not 0 <= port <= MAX_PORT:
         raise InvalidArgument(f"--port takes 0 to {MAX_PORT:,}, not {port}", remedy="0 is any that is free")
     location = store_location(config.settings, console.environ)
-    if not location.exists:
-        # Looking makes no database.
-        if store is not None:
-            raise location.missing_error(f"--store {store}")
+    if store is not None:
+        location.require(f"--store {store}")
+    if not location.exists:  # reading creates no database
         empty = {"address": None, "link": None, "store": location.label}
-        return console.show(empty, as_json, lambda: console.print(location.empty_message))
+        return console.show(empty, lambda: console.print(location.empty_message))
     with logged_warnings(console.err):
-        asyncio.run(_serve(host, port, config, location, console, opens=opens, as_json=as_json))
+        await _serve(host, port, config, location, console, opens=opens)
     return 0
 
 
@@ -85,19 +81,18 @@ async def _serve(
     console: Console,
     *,
     opens: bool,
-    as_json: bool,
 ) -> None:
     from clew.app import DashboardAppOptions, open_dashboard
 
     def tell_link(link: str) -> None:
-        if not as_json:
+        if not console.as_json:
             console.print(f"A browser has signed in. For another one: {link}")
             console.out.flush()
 
     options = DashboardAppOptions(host, port, location.label, tell_link)
     try:
         async with (
-            open_location(location) as store,
+            location.open() as store,
             open_dashboard(config, console.environ, store, options) as running,
         ):
             stopped = stop_signals()
@@ -105,7 +100,7 @@ async def _serve(
             page = (
                 f"Dashboard of {location.label}\n\n  {running.link}\n\nThe link is good for one browser. Ctrl-C stops."
             )
-            console.show(shown, as_json, lambda: console.print(page))
+            console.show(shown, lambda: console.print(page))
             console.out.flush()
             if store.unwritable is not None:
                 console.note(f"{store.unwritable}: the dashboard is read-only")

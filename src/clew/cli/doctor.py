@@ -4,7 +4,6 @@ made, repair what is derived and set aside what cannot be read. `--gateway` look
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +15,7 @@ import click
 from clew.cli.console import Console
 from clew.cli.options import command, option, store_options
 from clew.cli.pages import format_time, json_fields, plural
-from clew.cli.store_access import StoreLocation, configured_store, run_with_store
+from clew.cli.store_access import StoreLocation, configured_store
 from clew.cli.text import pad, printable, wrap
 from clew.errors import InvalidArgument, StoreError
 from clew.install import has_extra, install_command
@@ -88,25 +87,23 @@ CHECKS = tuple(name for name in PASSED if name != "vectors")
 @click.option("--quarantined", is_flag=True, help="show the rows that were set aside, and check nothing")
 @option("--gateway", "[URL]", "look at a running gateway, not at the store", is_flag=False, flag_value=DEFAULT_GATEWAY)
 @store_options
-def doctor_command(
-    console: Console, repair: bool, quarantined: bool, gateway: str | None, as_json: bool, flags: Sequence[str]
-) -> int:
+async def doctor_command(console: Console, repair: bool, quarantined: bool, gateway: str | None) -> int:
     if gateway:
-        return _probe(gateway, console, as_json=as_json)
-    location = configured_store(flags, console)
+        return await _probe(gateway, console)
+    location = configured_store(console)
     if quarantined and location.exists:
-        return _show_quarantined(location, console, as_json=as_json)
+        return await _show_quarantined(location, console)
     programs = _check_programs(console.environ)
     if not location.exists:
         fields = {"store": location.label, "ok": programs.is_ok, "exists": False, "checks": [], **programs.as_json()}
-        console.show(fields, as_json, lambda: console.print(f"{location.empty_message} Nothing to check."))
+        console.show(fields, lambda: console.print(f"{location.empty_message} Nothing to check."))
     else:
-        report = _diagnose(location, console)
+        report = await _diagnose(location, console)
         if repair and any(finding.is_repairable for finding in report.findings):
-            report = _repair(location, report, console)
+            report = await _repair(location, report, console)
         fields = {**doctor_json(report), "ok": report.is_ok and programs.is_ok, **programs.as_json()}
-        console.show(fields, as_json, lambda: print_doctor(report, console, repairing=repair))
-    if not as_json:
+        console.show(fields, lambda: print_doctor(report, console, repairing=repair))
+    if not console.as_json:
         _print_programs(programs, console)
     return 0 if fields["ok"] else 1
 
@@ -165,43 +162,44 @@ def _check_programs(environ: Mapping[str, str]) -> ProgramChecks:
     return ProgramChecks(check_hermes(environ), check_mcp_clients(environ))
 
 
-def _probe(url: str, console: Console, *, as_json: bool) -> int:
+async def _probe(url: str, console: Console) -> int:
     from clew.gateway import check_clients, probe_gateway
 
     if not url.startswith(("http://", "https://")):
         raise InvalidArgument(f"doctor: --gateway: {url!r} is no address", remedy=f"give one as {DEFAULT_GATEWAY}")
     address = url.rstrip("/").removesuffix("/v1")
     with console.phase(f"asking {address}"):
-        findings = asyncio.run(probe_gateway(address, console.environ.get("CLEW_KEY")))
+        findings = await probe_gateway(address, console.environ.get("CLEW_KEY"))
     problems = check_clients(console.environ)
     is_ok = all(finding.is_ok for finding in findings)
     checks = [{"name": it.name, "ok": it.is_ok, "what": it.what} for it in findings]
     fields = {"gateway": address, "ok": is_ok, "checks": checks, "clients": list(problems)}
-    console.show(fields, as_json, lambda: print_probe(address, findings, problems, console))
+    console.show(fields, lambda: print_probe(address, findings, problems, console))
     return 0 if is_ok else 1
 
 
-def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
+async def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
     import sqlite3
 
     from clew.store import DatabaseBusy, DatabaseDamaged, DatabaseFull, SchemaTooNew, list_backups
 
     before = _file_problems(location)
+    checked = (*CHECKS, "vectors") if location.with_vectors else CHECKS
     with console.phase(f"checking {location.label}"):
         try:
-            findings, set_aside = run_with_store(location, _check, named="the database")
-            findings += run_with_store(location, _check_vectors, named="the database") if location.with_vectors else []
-            # What was found sound in a damaged file may not be all that was in it.
-            is_damaged = any(finding.check == "database" for finding in findings)
-            with_vectors = ("vectors",) if location.with_vectors else ()
-            checked = ("files", "database") if is_damaged else (*CHECKS, *with_vectors)
+            async with location.open("the database") as store:
+                findings = [_finding(problem) for problem in await store.check()]
+                set_aside = len(await store.quarantined())
+                findings += await _check_vectors(store) if location.with_vectors else []
         except (DatabaseBusy, DatabaseFull, SchemaTooNew):
             # Nothing is wrong with the database; the error itself says what to do.
             raise
         except (StoreError, sqlite3.Error) as error:
             what = error.problem if isinstance(error, DatabaseDamaged) else str(error)
             findings, set_aside = [DoctorFinding("database", what, False)], 0
-            checked = ("files", "database")
+    if any(finding.check == "database" for finding in findings):
+        # What was found sound in a damaged file may not be all that was in it.
+        checked = ("files", "database")
     after = _file_problems(location)
     # Opening makes the database file itself private.
     repaired = tuple(each.repaired for each in before if each not in after)
@@ -209,11 +207,7 @@ def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
         checked = tuple(name for name in checked if name != "files")
     wrong = tuple(DoctorFinding("files", each.what, True) for each in after)
     backups = tuple(list_backups(location.path)) if location.path and findings else ()
-    return DoctorReport(location.label, (*wrong, *findings), tuple(checked), repaired, None, backups, set_aside)
-
-
-async def _check(store: Store) -> tuple[list[DoctorFinding], int]:
-    return [_finding(problem) for problem in await store.check()], len(await store.quarantined())
+    return DoctorReport(location.label, (*wrong, *findings), checked, repaired, None, backups, set_aside)
 
 
 async def _check_vectors(store: Store) -> list[DoctorFinding]:
@@ -236,7 +230,7 @@ def _finding(problem: HealthProblem) -> DoctorFinding:
     return DoctorFinding(CHECK_OF.get(problem.kind, "database"), problem.what, problem.is_repairable)
 
 
-def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> DoctorReport:
+async def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> DoctorReport:
     """Repair file modes and, after a backup, rows, maps and the index; returns what a new diagnosis finds."""
     from clew.store import back_up_database
 
@@ -247,42 +241,32 @@ def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> 
             with console.phase(f"copying {location.label}"):
                 backup = back_up_database(location.path)
         with console.phase("setting rows aside, checking maps and rebuilding the index"):
-            set_aside, broken = _repair_store(location, backup)
+            try:
+                async with location.open("the database") as store:
+                    # A node that is set aside may break a map, so maps come second.
+                    set_aside = await store.quarantine()
+                    broken = await store.undo_broken_maps()
+                    await store.rebuild_index()
+            except StoreError as error:
+                copy = f"; the copy made before is {backup}" if backup else ""
+                raise StoreError(f"the store could not be repaired: {error}{copy}") from error
         repaired += (f"{row.what}: set aside, and a note is in its place ({row.problem})" for row in set_aside)
         repaired += (f"{problem}: its compaction was undone, the messages are in view again" for problem in broken)
         repaired.append("the index: rebuilt from the rows")
     if location.with_vectors and any(finding.is_repairable for finding in report.findings):
         with console.phase("making vectors"):
-            count = run_with_store(location, lambda store: store.embed_waiting(), named="the database")
+            async with location.open("the database") as store:
+                count = await store.embed_waiting()
         repaired += [f"vectors: made of {plural(count, 'turn')}"] if count else []
-    again = _diagnose(location, console)
+    again = await _diagnose(location, console)
     return replace(again, repaired=tuple(repaired), backup=backup)
 
 
-def _repair_store(location: StoreLocation, backup: Path | None) -> tuple[list[QuarantinedRow], list[str]]:
-    """Set aside rows that cannot be read, undo compactions with a broken map, and rebuild the index.
-
-    Returns the rows and what was wrong with the maps.
-    """
-
-    async def repair(store: Store) -> tuple[list[QuarantinedRow], list[str]]:
-        # A node that is set aside may break a map, so maps come second.
-        set_aside = await store.quarantine()
-        broken = await store.undo_broken_maps()
-        await store.rebuild_index()
-        return set_aside, broken
-
-    try:
-        return run_with_store(location, repair, named="the database")
-    except StoreError as error:
-        copy = f"; the copy made before is {backup}" if backup else ""
-        raise StoreError(f"the store could not be repaired: {error}{copy}") from error
-
-
-def _show_quarantined(location: StoreLocation, console: Console, *, as_json: bool) -> int:
-    found = run_with_store(location, lambda store: store.quarantined(), named="the database")
+async def _show_quarantined(location: StoreLocation, console: Console) -> int:
+    async with location.open("the database") as store:
+        found = await store.quarantined()
     fields = {"store": location.label, "quarantined": [quarantined_json(row) for row in found]}
-    return console.show(fields, as_json, lambda: print_quarantined(found, location.label, console))
+    return console.show(fields, lambda: print_quarantined(found, location.label, console))
 
 
 def _make_files_private(location: StoreLocation) -> Iterator[str]:

@@ -230,15 +230,11 @@ def _silence(console: Console) -> None:
 @command(COMPLETION_HELP)
 @click.argument("shell", metavar="SHELL", type=OneOf(SHELLS))
 @json_option
-def completion_command(console: Console, shell: str, as_json: bool) -> int:
+def completion_command(console: Console, shell: str) -> int:
     made = get_completion_class(shell)
     assert made is not None, f"click has no completion for {shell}"
     script = made(cli, {}, "clew", COMPLETE).source()
-    if as_json:
-        console.print_json({"shell": shell, "script": script})
-    else:
-        console.out.write(script)
-    return 0
+    return console.show({"shell": shell, "script": script}, lambda: console.print(script.removesuffix("\n")))
 
 
 def _complete_commands(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -250,14 +246,10 @@ def _complete_commands(ctx: click.Context, param: click.Parameter, incomplete: s
 @click.argument("commands", metavar="COMMAND", nargs=-1, shell_complete=_complete_commands)
 @json_option
 @click.pass_context
-def help_command(context: click.Context, console: Console, commands: tuple[str, ...], as_json: bool) -> int:
+def help_command(context: click.Context, console: Console, commands: tuple[str, ...]) -> int:
     found_context, found = _find(list(commands), context.find_root())
     text = found.get_help(found_context)
-    if as_json:
-        console.print_json({"command": found_context.command_path, "help": text})
-    else:
-        click.echo(text)
-    return 0
+    return console.show({"command": found_context.command_path, "help": text}, lambda: click.echo(text))
 
 
 def _find(names: list[str], context: click.Context) -> tuple[click.Context, click.Command]:
@@ -275,8 +267,8 @@ def _find(names: list[str], context: click.Context) -> tuple[click.Context, clic
 
 @command()
 @json_option
-def version_command(console: Console, as_json: bool) -> int:
-    if not as_json:
+def version_command(console: Console) -> int:
+    if not console.as_json:
         console.print(f"clew {__version__}")
         return 0
     from clew.install import EXTRAS, has_extra, source_folder

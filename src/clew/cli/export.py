@@ -5,7 +5,7 @@ The whole history by default, page by page; with `--view`, what the model sees.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -15,13 +15,13 @@ import click
 from clew.cli.console import Console, json_text, private_file
 from clew.cli.options import OneOf, command, complete_files, option, session_argument, set_option
 from clew.cli.pages import plural
-from clew.cli.store_access import configured_store, damage_notes, find_session, run_with_store
+from clew.cli.store_access import damage_notes, stored_session
 from clew.cli.text import printable
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.messages import Message
-    from clew.store import Session, Store, StoredMessage
+    from clew.store import Session, Store
 
 EXAMPLES = """\
 SESSION is an id, the beginning (s_4f1 or 4f1) or the end of one, or a title.
@@ -54,52 +54,48 @@ SHAPES = ("chat", "jsonl", "anthropic", "responses", "openai_chat")
 @option("--output", "FILE", "write here; - is standard output (default)", complete_files, default="-")
 @click.option("--json", "as_json", is_flag=True, help="with --output FILE: say as JSON what was written")
 @set_option
-def export_command(
-    console: Console,
-    session: str,
-    shape: str,
-    view: bool,
-    redact: bool,
-    output: str,
-    as_json: bool,
-    flags: Sequence[str],
-) -> int:
-    if output != "-" and Path(output).is_dir():
-        raise InvalidArgument(f"{output} is a folder", remedy="name a file in it")
-    found, count = run_with_store(
-        configured_store(flags, console),
-        lambda store: _export(store, session, shape, output, console, as_view=view, redacts=redact),
-        named=f"session {session!r}",
-    )
+async def export_command(console: Console, session: str, shape: str, view: bool, redact: bool, output: str) -> int:
+    async with stored_session(console, session) as (store, found):
+        if shape == "jsonl" and not view:
+            count = await _export_lines(store, found, output, console, redacts=redact)
+        else:
+            count = await _export_whole(store, found, shape, output, console, as_view=view, redacts=redact)
     if output == "-":
         return 0
     written = {"session": found.id, "output": output, "messages": count, "shape": shape, "view": view}
     what = "the view" if view else "the whole history"
     line = f"{what} of {found.id}, {plural(count, 'message')}, is in {output}"
-    return console.show(written, as_json, lambda: console.note(printable(line)))
+    return console.show(written, lambda: console.note(printable(line)))
 
 
-async def _export(
-    store: Store, name: str, shape: str, output: str, console: Console, *, as_view: bool, redacts: bool
-) -> tuple[Session, int]:
-    from clew.redact import redact_messages, redact_text
+async def _export_lines(store: Store, session: Session, output: str, console: Console, *, redacts: bool) -> int:
+    """Write one message a line, as it is read, so that a long history is never held whole; returns how many."""
+    from clew.redact import redact_messages
+    from clew.store import history_rows, system_message
+
+    system, count = await _system_prompt(store, session, redacts=redacts), 0
+    with _target(output, console) as out:
+        async for row in history_rows(store, session.id):
+            console.notes(damage_notes([row]))
+            message = redact_messages([row.message])[0] if redacts else row.message
+            before = [] if count else system_message(system, [message])
+            out.writelines(f"{json_text(each, out)}\n" for each in (*before, message))
+            count += 1
+    return count
+
+
+async def _export_whole(
+    store: Store, session: Session, shape: str, output: str, console: Console, *, as_view: bool, redacts: bool
+) -> int:
+    """Write a conversation as one value; returns the number of its messages."""
+    from clew.redact import redact_messages
     from clew.store import export_in_shape, history_rows
 
-    session = await find_session(store, name)
-    system = await store.system_prompt(session.id, keep_damaged=True)
-    if redacts and system is not None:
-        system = redact_text(system)
-    if shape == "jsonl" and not as_view:
-        with _target(output, console) as out:
-            rows_read = _with_damage_noted(history_rows(store, session.id), console)
-            return session, await _write_lines(rows_read, system, out, redacts=redacts)
-    if as_view:
-        messages: list[Message] = list((await store.view(session.id, keep_damaged=True)).messages)
-        rows: list[StoredMessage] = []
-    else:
-        rows = [row async for row in history_rows(store, session.id)]
-        messages = [row.message for row in rows]
-        console.notes(damage_notes(rows))
+    system = await _system_prompt(store, session, redacts=redacts)
+    rows = [] if as_view else [row async for row in history_rows(store, session.id)]
+    console.notes(damage_notes(rows))
+    view = (await store.view(session.id, keep_damaged=True)).messages if as_view else ()
+    messages: list[Message] = [*view, *(row.message for row in rows)]
     if redacts:
         # What a wire wrote is made anew from the redacted messages.
         messages, rows = redact_messages(messages), []
@@ -109,29 +105,14 @@ async def _export(
             out.writelines(f"{json_text(message, out)}\n" for message in wire)
         else:
             out.write(f"{json_text(wire, out, indent=1)}\n")
-    return session, len(messages)
+    return len(messages)
 
 
-async def _with_damage_noted(rows: AsyncIterator[StoredMessage], console: Console) -> AsyncIterator[StoredMessage]:
-    """The same rows, with a note about one that cannot be read."""
-    async for row in rows:
-        console.notes(damage_notes([row]))
-        yield row
+async def _system_prompt(store: Store, session: Session, *, redacts: bool) -> str | None:
+    from clew.redact import redact_text
 
-
-async def _write_lines(rows: AsyncIterator[StoredMessage], system: str | None, out: TextIO, *, redacts: bool) -> int:
-    """One message a line, as it is read, so that a long history is never held whole."""
-    from clew.redact import redact_messages
-    from clew.store import system_message
-
-    count = 0
-    async for row in rows:
-        message = redact_messages([row.message])[0] if redacts else row.message
-        if not count:
-            out.writelines(f"{json_text(each, out)}\n" for each in system_message(system, [message]))
-        out.write(f"{json_text(message, out)}\n")
-        count += 1
-    return count
+    system = await store.system_prompt(session.id, keep_damaged=True)
+    return redact_text(system) if redacts and system is not None else system
 
 
 @contextmanager
@@ -140,5 +121,7 @@ def _target(name: str, console: Console) -> Iterator[TextIO]:
     if name == "-":
         yield console.out
         return
+    if Path(name).is_dir():
+        raise InvalidArgument(f"{name} is a folder", remedy="name a file in it")
     with private_file(name) as out:
         yield out

@@ -16,8 +16,8 @@ import click
 
 from clew.cli.console import Console
 from clew.cli.options import OneOf, command, complete_files, one_or_more, option, store_options
-from clew.cli.pages import headed_table, json_fields, plural
-from clew.cli.store_access import StoreLocation, configured_store, open_location
+from clew.cli.pages import json_fields, plural
+from clew.cli.store_access import StoreLocation, configured_store
 from clew.cli.text import clip, printable
 from clew.config import clew_home
 from clew.errors import InvalidArgument
@@ -64,28 +64,29 @@ _STATES = (("new", "new"), ("grown", "grown"), ("branch", "as branches"), ("unch
 @click.option("--watch", is_flag=True, help="keep running, and import what is added later; Ctrl-C ends it")
 @option("--every", "SECONDS", "with --watch: how often it looks (default: 5)", type=one_or_more)
 @store_options
-def import_command(
+async def import_command(
     console: Console,
     files: Sequence[str],
     kind: str | None,
     dry_run: bool,
     watch: bool,
     every: int | None,
-    as_json: bool,
-    flags: Sequence[str],
 ) -> int:
-    location = configured_store(flags, console)
+    location = configured_store(console)
     names = files or usual_places(console, empty=watch)
     kind = kind.replace("-", "_") if kind else None
     if watch:
-        for name in names:
-            if name == "-" or not Path(name).exists():
-                raise InvalidArgument(f"{name}: --watch follows files and folders that are there", remedy="name one")
-        asyncio.run(_watch(names, kind, every, location, _WatchScreen(console, as_json=as_json), console))
+        await _watch([_followed(name) for name in names], kind, every, location, console)
         return 0
-    report = asyncio.run(_import_all(names, kind, location, console, dry_run=dry_run))
-    console.show(import_json(report), as_json, lambda: print_import(report, console))
+    report = await _import_all(names, kind, location, console, dry_run=dry_run)
+    console.show(import_json(report), lambda: print_import(report, console))
     return 1 if report.has_failed else 0
+
+
+def _followed(name: str) -> Path:
+    if name == "-" or not Path(name).exists():
+        raise InvalidArgument(f"{name}: --watch follows files and folders that are there", remedy="name one")
+    return Path(name)
 
 
 def usual_places(console: Console, *, empty: bool) -> list[str]:
@@ -150,12 +151,7 @@ class _ImportTarget(AsyncExitStack):
 
 
 async def _watch(
-    names: Sequence[str],
-    kind: str | None,
-    every: int | None,
-    location: StoreLocation,
-    shown: _WatchScreen,
-    console: Console,
+    places: list[Path], kind: str | None, every: int | None, location: StoreLocation, console: Console
 ) -> None:
     """Follow files and folders until Ctrl-C, with a line for each session that got something new."""
     from clew.importers.follow import POLL_SECONDS, FolderFollower
@@ -163,10 +159,9 @@ async def _watch(
 
     # With --from the files of other programs are passed over: that is nothing to be remembered of them.
     known = ImportedFiles(None, "") if kind else ImportedFiles.noted(console.environ, location.label)
-    async with open_location(location) as store:
-        follower = FolderFollower(
-            store, [Path(name) for name in names], known, kind=kind, on_session=shown.session, on_state=shown.state
-        )
+    shown = _WatchScreen(console)
+    async with location.open() as store:
+        follower = FolderFollower(store, places, known, kind=kind, on_session=shown.session, on_state=shown.state)
         for number in (signal.SIGINT, signal.SIGTERM):
             # Windows has no such handlers; Ctrl-C ends it all the same.
             with suppress(NotImplementedError):
@@ -174,7 +169,7 @@ async def _watch(
         console.note("following; Ctrl-C ends it")
         await follower.follow(clew_home(console.environ), every or POLL_SECONDS)
     console.clear_progress()
-    if not shown.as_json:
+    if not console.as_json:
         state = follower.state
         done = f"{plural(state.sessions, 'session')}: {plural(state.messages, 'message')} added"
         console.print(f"{done}; kept in {printable(location.label)}")
@@ -183,15 +178,14 @@ async def _watch(
 class _WatchScreen:
     """What a person sees of a follower."""
 
-    def __init__(self, console: Console, *, as_json: bool) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self.as_json = as_json
         self._shown_problems: tuple[str, ...] = ()
         self._was_waiting = False
 
     def session(self, each: ImportedSession) -> None:
         self._console.clear_progress()
-        if self.as_json:
+        if self._console.as_json:
             self._console.print_json_line(_session_json(each))
             return
         at = datetime.now().astimezone().strftime("%H:%M")
@@ -267,7 +261,7 @@ def _print_sessions(changed: Sequence[ImportedSession], console: Console) -> Non
         (_state(each), f"{each.added:,}", f"{each.known:,}", each.kind.replace("_", "-"), printable(each.title or "-"))
         for each in changed[:MAX_SESSIONS]
     ]
-    console.print_all(headed_table(rows, "<>><<", console, console.width))
+    console.print_all(console.headed_table(rows, "<>><<", console.width))
     if len(changed) > MAX_SESSIONS:
         console.print(f"... and {len(changed) - MAX_SESSIONS:,} more; --json lists all")
     console.print()

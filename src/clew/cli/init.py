@@ -77,14 +77,14 @@ OptionKind: TypeAlias = Literal["use", "fetch", "key", "address"]
 @provider_option
 @base_url_option
 @click.option("--json", "as_json", is_flag=True, help="print what could be chosen as JSON, and ask nothing")
-def init_command(console: Console, model: str | None, provider: str | None, base_url: str | None, as_json: bool) -> int:
+def init_command(console: Console, model: str | None, provider: str | None, base_url: str | None) -> int:
     if model is not None:
         use_model(model, provider, base_url, console)
         return 0
     if provider or base_url:
         raise InvalidArgument("--provider and --base-url say where a model is", remedy="name it with --model NAME")
     options = setup_options(clew_home(console.environ), found_keys(console))
-    if as_json:
+    if console.as_json:
         console.print_json({"config": str(config_path(console.environ)), "options": [asdict(each) for each in options]})
         return 0
     if not (console.is_typed_at and console.out.isatty()):

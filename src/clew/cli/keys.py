@@ -14,8 +14,8 @@ import click
 
 from clew.cli.console import Console
 from clew.cli.options import MODES, BadValue, OneOf, noun, one_or_more, option, store_options, verb
-from clew.cli.pages import format_dollars, format_time, headed_table, json_fields
-from clew.cli.store_access import StoreLocation, configured_store, run_with_store
+from clew.cli.pages import format_dollars, format_time, json_fields
+from clew.cli.store_access import StoreLocation, configured_store
 from clew.cli.text import printable
 from clew.errors import StoreError, UnknownKey
 
@@ -87,7 +87,7 @@ keys_command = noun("list", EXAMPLES)
 @option("--expires", "DAYS", "after how many days it ends", type=parse_days)
 @click.option("--yes", is_flag=True, help="do not ask before the first key is made")
 @store_options
-def create(
+async def create(
     console: Console,
     owner: str,
     mode: Mode | None,
@@ -96,72 +96,67 @@ def create(
     budget: int | None,
     expires: int | None,
     yes: bool,
-    as_json: bool,
-    flags: Sequence[str],
 ) -> int:
     # Late, because a database takes longer to import than `--help` should.
     from clew.gateway import hash_key, make_key
     from clew.store import NewKey
 
-    location = configured_store(flags, console)
-    if not yes and not _may_be_first(location, console):
+    location = configured_store(console)
+    if not yes and not await _may_be_first(location, console):
         return 1
     key = make_key()
     until = datetime.now(UTC) + timedelta(days=expires) if expires else None
-    new = NewKey(owner, hash_key(key), mode, budget, until, handoffs, recall)
-    made = run_with_store(location, lambda store: store.create_key(new), named="keys", creates=True)
+    async with location.open() as store:
+        made = await store.create_key(NewKey(owner, hash_key(key), mode, budget, until, handoffs, recall))
 
-    def tell() -> None:
+    def draw() -> None:
         console.print(key)
         console.note(printable(f"this is key {made.id} of {made.owner}; it is not shown again"))
 
-    return console.show({"key": key, **key_json(made)}, as_json, tell)
+    return console.show({"key": key, **key_json(made)}, draw)
 
 
 @verb(keys_command, "list", "all keys, with what each has spent; not the keys themselves")
 @store_options
-def list_keys(console: Console, as_json: bool, flags: Sequence[str]) -> int:
-    location = configured_store(flags, console)
-    keys: list[AccessKey] = []
-    if location.exists:
-        keys = run_with_store(location, lambda store: store.list_keys(), named="keys")
+async def list_keys(console: Console) -> int:
+    location = configured_store(console)
+    keys = await _all_keys(location)
     fields = {"store": location.label, "keys": [key_json(each) for each in keys]}
-    return console.show(fields, as_json, lambda: _print_keys(keys, console))
+    return console.show(fields, lambda: _print_keys(keys, console))
 
 
 @verb(keys_command, "revoke", "make a key unusable, at once", REVOKE_EPILOG)
 @click.argument("wanted", metavar="ID")
 @store_options
-def revoke(console: Console, wanted: str, as_json: bool, flags: Sequence[str]) -> int:
-    async def work(store: Store) -> AccessKey:
-        return await store.revoke_key((await _find(store, wanted)).id)
-
-    gone = run_with_store(configured_store(flags, console), work, named=f"key {wanted!r}")
-    return console.show(
-        key_json(gone), as_json, lambda: console.print(printable(f"{gone.id} of {gone.owner} is revoked."))
-    )
+async def revoke(console: Console, wanted: str) -> int:
+    async with configured_store(console).open(f"key {wanted!r}") as store:
+        gone = await store.revoke_key((await _find(store, wanted)).id)
+    return console.show(key_json(gone), lambda: console.print(printable(f"{gone.id} of {gone.owner} is revoked.")))
 
 
 @verb(keys_command, "delete", "remove a key, revoked or not", DELETE_EPILOG)
 @click.argument("wanted", metavar="ID")
 @store_options
-def delete(console: Console, wanted: str, as_json: bool, flags: Sequence[str]) -> int:
-    async def work(store: Store) -> AccessKey:
-        return await store.delete_key((await _find(store, wanted)).id)
-
-    gone = run_with_store(configured_store(flags, console), work, named=f"key {wanted!r}")
+async def delete(console: Console, wanted: str) -> int:
+    async with configured_store(console).open(f"key {wanted!r}") as store:
+        gone = await store.delete_key((await _find(store, wanted)).id)
     fields = {**key_json(gone), "state": "deleted"}
-    return console.show(fields, as_json, lambda: console.print(printable(f"{gone.id} of {gone.owner} is deleted.")))
+    return console.show(fields, lambda: console.print(printable(f"{gone.id} of {gone.owner} is deleted.")))
 
 
-def _may_be_first(location: StoreLocation, console: Console) -> bool:
-    """Whether a key may be made: where it is the first one, a person is asked, and a script gets a warning."""
-    if location.exists and run_with_store(location, lambda store: store.list_keys(), named="keys"):
+async def _may_be_first(location: StoreLocation, console: Console) -> bool:
+    """Whether a key may be made: before the first one, a person is asked, and a script gets a warning."""
+    if await _all_keys(location):
         return True
     console.note(FIRST_KEY)
-    if not console.is_typed_at:
-        return True
-    return console.confirm("Make it? [y/N] ")
+    return not console.is_typed_at or console.confirm("Make it? [y/N] ")
+
+
+async def _all_keys(location: StoreLocation) -> list[AccessKey]:
+    if not location.exists:
+        return []
+    async with location.open() as store:
+        return await store.list_keys()
 
 
 def _print_keys(keys: Sequence[AccessKey], console: Console) -> None:
@@ -169,7 +164,7 @@ def _print_keys(keys: Sequence[AccessKey], console: Console) -> None:
         console.say("There are no keys; `clew keys create OWNER` makes one.")
         return
     rows = [("key", "state", "spent", "mode", "expires", "used", "owner"), *(_row(each) for each in keys)]
-    first, *lines = headed_table(rows, "<<><<<<", console, console.width)
+    first, *lines = console.headed_table(rows, "<<><<<<", console.width)
     console.print(first)
     for each, line in zip(keys, lines, strict=True):
         console.print(line if key_state(each) == "valid" else console.style(line, "dim"))

@@ -11,16 +11,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from clew.cli.console import Console
-from clew.cli.pages import hint_lines, json_fields, page_width, plural, print_blocks, short_count, styled_lines
-from clew.cli.text import clip, display_width, printable_line, whole_facts, wrap
+from clew.cli.pages import json_fields, plural, short_count
+from clew.cli.text import clip, display_width, printable_line, whole_facts
 from clew.engines import Node
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
     from clew.store import Store
 
 MOST_PARTS = 12
 INDENT = 3
+MORE_IN_CHAT = "/map n0-40 shows what a part says; /engine lcm lets the lossless engine fold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +88,23 @@ def print_map(page: MapPage, console: Console, more: str) -> None:
     """The map as a tree; or, where one part was asked for, what it says and its parts."""
     if page.opened is not None:
         node = page.opened
-        line = node_line(node, page_width(console), console, page.written.get(node.id))
+        line = node_line(node, console.page_width, console, page.written.get(node.id))
         blocks = [iter([line]), _text_lines(node, console)]
         parts = _children(node, page.every)
         if parts:
-            blocks.append(tree_lines(parts, page.every, page_width(console), console, levels=1, written=page.written))
-        print_blocks(blocks, console)
+            blocks.append(tree_lines(parts, page.every, console.page_width, console, levels=1, written=page.written))
+        console.print_blocks(blocks)
         return
     if not page.shown:
         text = "Nothing is folded into a map: every message is in view, or another engine wrote a handoff."
-        print_blocks([styled_lines(text, console)], console)
+        console.print_blocks([console.styled_lines(text)])
         return
     blocks = [
-        styled_lines(_summary(page), console, "bold"),
-        tree_lines(page.shown, page.every, page_width(console), console, levels=2, written=page.written),
-        hint_lines(more, console),
+        console.styled_lines(_summary(page), "bold"),
+        tree_lines(page.shown, page.every, console.page_width, console, levels=2, written=page.written),
+        console.hint_lines(more),
     ]
-    print_blocks(blocks, console)
+    console.print_blocks(blocks)
 
 
 def _summary(page: MapPage) -> str:
@@ -169,4 +171,10 @@ def _text_lines(node: Node, console: Console) -> Iterator[str]:
         if line.startswith("#"):
             yield console.style(printable_line(line.lstrip("# ")), "bold")
         else:
-            yield from wrap(printable_line(line), page_width(console)) or [""]
+            yield from console.styled_lines(printable_line(line)) or [""]
+
+
+async def run_map(state: ChatState, words: str) -> None:
+    conversation = await state.conversation()
+    page = await read_map(state.app.store, conversation.session, conversation.view.next_seq, words.strip())
+    state.show_page(lambda console: print_map(page, console, MORE_IN_CHAT))

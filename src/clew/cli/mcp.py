@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from clew.cli.console import Console, logged_warnings
 from clew.cli.options import command, complete_folders, option, set_option, shown_setups
-from clew.cli.store_access import store_location
-from clew.config import load_config
+from clew.cli.pages import json_fields
+from clew.cli.store_access import configured_store
 from clew.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from clew.app.mcp_app import McpAppOptions
 
 EXAMPLES = """\
 A client (Claude Code, Codex, Gemini CLI, opencode, ...) starts this by itself, once it is
@@ -58,26 +53,15 @@ examples:
 @click.option("--unredacted", is_flag=True, help="do not redact passwords, keys and tokens")
 @click.option("--json", "as_json", is_flag=True, help="with --show: print JSON")
 @set_option
-def mcp_command(
-    console: Console,
-    show: str | None,
-    folders: Sequence[str],
-    no_import: bool,
-    unredacted: bool,
-    as_json: bool,
-    flags: Sequence[str],
+async def mcp_command(
+    console: Console, show: str | None, folders: Sequence[str], no_import: bool, unredacted: bool
 ) -> int:
     if show:
-        return _show(show, console, as_json=as_json)
-    from clew.app.mcp_app import McpAppOptions
+        return _show(show, console)
+    from clew.app.mcp_app import McpAppOptions, open_recall_server
 
-    config = load_config(console.environ, flags)
-    console.notes(config.notices)
-    location = store_location(config.settings, console.environ)
-    places = [Path(name).expanduser() for name in folders]
-    for place in places:
-        if not place.exists():
-            raise InvalidArgument(f"{place}: --import takes folders and files that are there", remedy="name another")
+    location = configured_store(console)
+    places = [_place(name) for name in folders]
     if console.is_typed_at:
         console.note("an MCP client starts this, and talks to it; `clew mcp --show all` prints how. Ctrl-C ends it")
     options = McpAppOptions(
@@ -88,29 +72,22 @@ def mcp_command(
         with_vectors=location.with_vectors,
     )
     with logged_warnings(console.err):
-        asyncio.run(_serve(options, console))
+        async with open_recall_server(console.environ, options) as server:
+            await server.run()
     return 0
 
 
-def _show(name: str, console: Console, *, as_json: bool) -> int:
+def _place(name: str) -> Path:
+    place = Path(name).expanduser()
+    if not place.exists():
+        raise InvalidArgument(f"{place}: --import takes folders and files that are there", remedy="name another")
+    return place
+
+
+def _show(name: str, console: Console) -> int:
     from clew.integrations.mcp_setups import MCP_SETUPS, filled_in, mcp_setup_named, server_command
 
     setups = shown_setups("mcp", name, MCP_SETUPS, mcp_setup_named)
     command = server_command(console.environ)
-    shown = [{"name": it.name, "title": it.title, "where": it.where, "lines": filled_in(it, command)} for it in setups]
-
-    def draw() -> None:
-        for it in shown:
-            title = f"{it['title']} ({it['where']}):"
-            console.print(f"\n{console.style(title, 'bold')}")
-            for line in it["lines"].splitlines():
-                console.print(f"  {line}")
-
-    return console.show({"clients": shown}, as_json, draw)
-
-
-async def _serve(options: McpAppOptions, console: Console) -> None:
-    from clew.app.mcp_app import open_recall_server
-
-    async with open_recall_server(console.environ, options) as server:
-        await server.run()
+    clients = [{**json_fields(it, "name", "title", "where"), "lines": filled_in(it, command)} for it in setups]
+    return console.show({"clients": clients}, lambda: console.print_setups(clients))

@@ -7,11 +7,11 @@ learnt from a provider's error from the file where those are stored.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 import click
@@ -31,7 +31,7 @@ from clew.cli.options import (
     store_options,
     verb,
 )
-from clew.cli.pages import MARGIN, NO_PRICE, json_fields, table_lines
+from clew.cli.pages import MARGIN, NO_PRICE, WINDOW_SOURCES, json_fields, table_lines, window_source
 from clew.cli.text import printable, wrap
 from clew.config import (
     KeyPlace,
@@ -50,6 +50,10 @@ from clew.errors import ClewError, InvalidArgument
 from clew.providers import FETCHABLE_MODELS, LocalModel, chosen_local_model, local_models, models_folder, trained_window
 from clew.tokens import LearntLimit, LearntLimits, Window, known_model, window_of
 from clew.usage import Price, price_of
+
+if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
+    from clew.turn import Conversation
 
 EXAMPLES = """\
 A model runs at a provider, which needs its key in the environment, or on this
@@ -96,14 +100,6 @@ A provider that refuses a request and states its limit is believed: the limit is
 later, by model and address, unless model.context_length says otherwise. `forget` removes
 it, at every address, for a server that was restarted with a larger window.
 """
-WINDOW_SOURCES: Mapping[str, str] = {
-    "config": "from the config",
-    "stated": "as the provider stated in an error",
-    "endpoint": "as the provider's models endpoint says",
-    "table": "from the table that ships with Clew",
-    "default": "assumed, since no source states it",
-    "file": "as it is run here; model.context_length changes it",
-}
 
 
 models_command = noun("list", EXAMPLES)
@@ -119,34 +115,86 @@ models_command = noun("list", EXAMPLES)
 )
 @click.option("--remote", "is_remote", is_flag=True, help="ask the configured provider")
 @store_options
-def list_models(
-    console: Console, words: Sequence[str], provider: str | None, is_remote: bool, as_json: bool, flags: Sequence[str]
-) -> int:
-    config = read_config(console.environ, flags)
+async def list_models(console: Console, words: Sequence[str], provider: str | None, is_remote: bool) -> int:
+    config = read_config(console.environ, console.flags)
     console.notes([*config.notices, *(problem.text for problem in config.problems)])
-    remote = _ask_provider(provider, words, config, console) if provider or is_remote or words else None
+    remote = await _ask_provider(provider, words, config, console) if provider or is_remote or words else None
     home = clew_home(console.environ)
-    found = ModelList(
-        *_configured_model(config, console), models_folder(home), local_models(home), chosen_local_model(home), remote
-    )
-    console.show(found.as_json(), as_json, lambda: _print_models(found, console))
+    in_use, no_model = _model_in_use(config, console)
+    local = [_local_json(it, chosen_local_model(home)) for it in local_models(home)]
+    fetchable = [
+        {"name": row.name, "file": row.file, "bytes": row.file_bytes, "about": row.about} for row in FETCHABLE_MODELS
+    ]
+    fields: dict[str, Any] = {
+        "in_use": in_use and model_json(in_use),
+        "problem": no_model or None,
+        "local": local,
+        "fetchable": fetchable,
+    }
+    if remote is not None:
+        models = [model_json(each) for each in remote.models]
+        fields["remote"] = {"provider": remote.provider, "models": models, "problem": remote.problem}
+
+    def draw() -> None:
+        console.print(console.style("In use", "bold"))
+        line = model_line(in_use) if in_use else no_model
+        console.print_all(MARGIN + row for row in wrap(line, console.width - len(MARGIN)))
+        console.print(console.style(f"On this machine ({printable(str(models_folder(home)))})", "bold"))
+        rows = [
+            (
+                "*" if it["chosen"] else " ",
+                printable(it["name"]),
+                format_bytes(it["bytes"]),
+                _window_text(it["window"]),
+            )
+            for it in local
+        ]
+        _print_table(rows, "<<><", "none yet", console)
+        there = {it["name"] for it in local}
+        missing = [
+            (row.name, format_bytes(row.file_bytes), row.about) for row in FETCHABLE_MODELS if row.file not in there
+        ]
+        if missing:
+            console.say("To be fetched with `clew models get`", "bold")
+            _print_table(missing, "<><", "", console)
+        if remote is not None and not remote.problem and remote.provider != "local":
+            console.print(console.style(f"At {printable(remote.provider)}, per million tokens", "bold"))
+            listed = [(printable(it.name), _tokens(it.window), _rate(it.price)) for it in remote.models]
+            _print_table(listed, "<><", "it lists none of that name", console)
+
+    console.show(fields, draw)
     if remote is not None and remote.problem:
         console.error(remote.problem)
         return 1
     return 0
 
 
+def _local_json(model: LocalModel, chosen: str | None) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "path": str(model.file),
+        "bytes": model.size_bytes,
+        "window": trained_window(model.file),
+        "chosen": chosen in (model.name, str(model.file)),
+    }
+
+
+def _print_table(rows: Sequence[Sequence[str]], aligns: str, empty: str, console: Console) -> None:
+    lines = table_lines(rows, aligns, console.width - len(MARGIN)) or [empty]
+    console.print_all(MARGIN + line for line in lines)
+
+
 @verb(models_command, "get", "download a model file", GET_EPILOG)
 @click.argument("name", metavar="NAME|URL|FILE", shell_complete=complete_files)
 @json_option
-def get(console: Console, name: str, as_json: bool) -> int:
+def get(console: Console, name: str) -> int:
     from clew.install import has_extra, install_command
 
     file = fetch_file(name, console)
     window = trained_window(file)
     size_bytes = file.stat().st_size
 
-    def tell() -> None:
+    def draw() -> None:
         console.print(f"{file}  ({format_bytes(size_bytes)}{f', window {window:,} tokens' if window else ''})")
         if not has_extra("local"):
             console.note(f"to run it, Clew needs the extra `local`: {install_command('local')}")
@@ -155,224 +203,16 @@ def get(console: Console, name: str, as_json: bool) -> int:
         )
 
     fields = {"file": str(file), "bytes": size_bytes, "window": window, "runs_here": has_extra("local")}
-    return console.show(fields, as_json, tell)
-
-
-@verb(models_command, "use", "write a model to the config", USE_EPILOG)
-@click.argument("name", metavar="NAME", shell_complete=complete_models)
-@provider_option
-@base_url_option
-@json_option
-def use(console: Console, name: str, provider: str | None, base_url: str | None, as_json: bool) -> int:
-    use_model(name, provider, base_url, console, as_json=as_json)
-    return 0
-
-
-@verb(models_command, "show", "window, prices and settings of a model", SHOW_EPILOG)
-@click.argument("name", required=False, metavar="NAME", shell_complete=complete_models)
-@option("--provider", "NAME", "the provider, where the name does not show it", complete_providers)
-@store_options
-def show(console: Console, name: str | None, provider: str | None, as_json: bool, flags: Sequence[str]) -> int:
-    config = read_config(console.environ, flags)
-    if name is None and config.settings.model.name is None and config.settings.model.provider is None:
-        raise InvalidArgument(NO_MODEL, remedy=CHOOSE_MODEL)
-    details = _model_details(name, provider, config.settings.model, console)
-
-    def draw() -> None:
-        for line in details_lines(details):
-            console.print(printable(line))
-        if details.info.provider is None:
-            meant = f"; did you mean {', '.join(others)}?" if (others := similar_names(details.info.name)) else ""
-            console.note(f"name its provider with --provider NAME{meant}")
-
-    return console.show(details_json(details), as_json, draw)
-
-
-@verb(models_command, "key", "store a provider's key", KEY_EPILOG)
-@click.argument("provider", metavar="PROVIDER", shell_complete=complete_providers)
-@click.option("--in", "place", type=OneOf(("keyring", "file")), help="where; without it the keyring if there is one")
-@click.option("--remove", is_flag=True, help="remove the stored key")
-@json_option
-def key(console: Console, provider: str, place: KeyPlace | None, remove: bool, as_json: bool) -> int:
-    from clew.cli.init import read_key, store_key
-    from clew.providers import preset_for
-
-    preset = preset_for(provider, None, None)
-    fields = {"provider": preset.name, "variable": preset.key_env}
-    if not remove:
-        where = store_key(preset, read_key(preset.name, console), place, console)
-        return console.show({**fields, "stored": where}, as_json, lambda: None)
-    if not StoredKeys(clew_home(console.environ)).remove(preset.key_env):
-        problem = f"no key for {preset.name} is stored"
-        raise ClewError(problem, remedy="one in the environment is not Clew's to remove")
-    line = f"the key for {preset.name} is removed"
-    return console.show({**fields, "stored": None}, as_json, lambda: console.print(line))
-
-
-@verb(models_command, "forget", "a learnt window", FORGET_EPILOG)
-@click.argument("name", metavar="NAME")
-@json_option
-def forget(console: Console, name: str, as_json: bool) -> int:
-    learnt = LearntLimits(learnt_limits_path(console.environ))
-    gone = learnt.forget(name)
-    if not gone:
-        names = ", ".join(sorted({limit.model for limit in learnt.all()}))
-        there = f"limits are known of: {names}" if names else "no limit of any model is known"
-        raise InvalidArgument(f"no learnt limit of {name!r}", remedy=there)
-    now = _model_details(gone[0].model, None, read_config(console.environ).settings.model, console).info
-
-    def draw() -> None:
-        for limit in gone:
-            console.print(printable(f"forgotten: {limit_text(limit)}"))
-        console.print(printable(model_line(now)))
-
-    window = {"window": now.window, "window_from": now.source}
-    fields = {"name": gone[0].model, "forgotten": [learnt_json(limit) for limit in gone], **window}
-    return console.show(fields, as_json, draw)
-
-
-# -- list --------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderModels:
-    """The models that a provider lists, or why it could not be asked."""
-
-    provider: str
-    models: Sequence[ModelInfo]
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelList:
-    """What `clew models list` shows."""
-
-    in_use: ModelInfo | None
-    problem: str
-    """Why none is in use."""
-    folder: Path
-    local: Sequence[LocalModel]
-    chosen: str | None
-    """The local one."""
-    remote: ProviderModels | None
-
-    def is_chosen(self, model: LocalModel) -> bool:
-        return self.chosen in (model.name, str(model.file))
-
-    def as_json(self) -> dict[str, Any]:
-        local = [
-            {
-                "name": it.name,
-                "path": str(it.file),
-                "bytes": it.size_bytes,
-                "window": trained_window(it.file),
-                "chosen": self.is_chosen(it),
-            }
-            for it in self.local
-        ]
-        rows = [
-            {"name": row.name, "file": row.file, "bytes": row.file_bytes, "about": row.about}
-            for row in FETCHABLE_MODELS
-        ]
-        in_use = model_json(self.in_use) if self.in_use else None
-        found: dict[str, Any] = {"in_use": in_use, "problem": self.problem or None, "local": local, "fetchable": rows}
-        if self.remote is not None:
-            models = [model_json(each) for each in self.remote.models]
-            found["remote"] = {**json_fields(self.remote, "provider"), "models": models, "problem": self.remote.problem}
-        return found
-
-
-def _print_models(found: ModelList, console: Console) -> None:
-    console.print(console.style("In use", "bold"))
-    in_use = model_line(found.in_use) if found.in_use else found.problem
-    console.print_all(MARGIN + line for line in wrap(in_use, console.width - len(MARGIN)))
-    console.print(console.style(f"On this machine ({printable(str(found.folder))})", "bold"))
-    rows = []
-    for it in found.local:
-        window = trained_window(it.file)
-        size = (format_bytes(it.size_bytes), f"window {window:,} tokens" if window else "window unknown")
-        rows.append(("*" if found.is_chosen(it) else " ", printable(it.name), *size))
-    console.print_all(indented_table(rows, "<<><", console) or [f"{MARGIN}none yet"])
-    there = {it.name for it in found.local}
-    missing = [(row.name, format_bytes(row.file_bytes), row.about) for row in FETCHABLE_MODELS if row.file not in there]
-    if missing:
-        console.say("To be fetched with `clew models get`", "bold")
-        console.print_all(indented_table(missing, "<><", console))
-    remote = found.remote
-    if remote is not None and not remote.problem and remote.provider != "local":
-        console.print(console.style(f"At {printable(remote.provider)}, per million tokens", "bold"))
-        listed = [(printable(it.name), _tokens(it.window), _rate(it.price)) for it in remote.models]
-        console.print_all(indented_table(listed, "<><", console) or [f"{MARGIN}it lists none of that name"])
-
-
-def _configured_model(config: LoadedConfig, console: Console) -> tuple[ModelInfo | None, str]:
-    """The configured model, or why there is none."""
-    model = config.settings.model
-    if model.name is None and model.provider is None:
-        return None, f"{NO_MODEL}; {CHOOSE_MODEL}"
-    try:
-        return _model_info(model, console), ""
-    except InvalidArgument as error:
-        return None, str(error)
-
-
-def _model_info(model: ModelSettings, console: Console) -> ModelInfo:
-    from clew.providers import LocalProvider, is_local_model, local_model_file, preset_for
-
-    if is_local_model(model.provider, model.base_url, model.name):
-        file = local_model_file(model.name, clew_home(console.environ))
-        local = LocalProvider(file, context_length=model.context_length)
-        source = "config" if local.context_length == model.context_length else "file"
-        return ModelInfo(file.name, local.name, local.context_length, source, price_of(local.model, local.name))
-    name = model.name or ""
-    learnt = LearntLimits(learnt_limits_path(console.environ))
-    window = window_of(name, base_url=model.base_url, configured=model.context_length, learnt=learnt)
-    return model_info(name, preset_for(model.provider, model.base_url, name).name, window)
-
-
-def _ask_provider(asked: str | None, words: Sequence[str], config: LoadedConfig, console: Console) -> ProviderModels:
-    from clew.providers import LocalProvider, Provider, ProviderRefused, RetryPolicy, explain_refusal, provider_for
-
-    settings = config.settings.model
-    if asked and asked != settings.provider:
-        settings = ModelSettings(provider=asked)
-
-    if not (settings.provider or settings.base_url or settings.name):
-        return ProviderModels("", (), "there is no provider to ask; --provider NAME names one, such as openai")
-
-    async def ask(provider: Provider) -> Sequence[Any]:
-        try:
-            return await provider.models()
-        finally:
-            await provider.close()
-
-    name = asked or settings.provider or settings.base_url or settings.name or ""
-    try:
-        provider = provider_for(
-            settings, environ=console.environ, retry_policy=RetryPolicy(retries=1, idle_seconds=30.0)
-        )
-        if isinstance(provider, LocalProvider):
-            console.note("the model in use is on this machine; --provider NAME lists the models of a provider")
-            return ProviderModels(provider.name, ())
-        with console.phase(f"asking {provider.name}"):
-            listed = asyncio.run(ask(provider))
-    except ProviderRefused as refused:
-        return ProviderModels(name, (), f"{name} could not list its models: {explain_refusal(refused)}")
-    except ClewError as error:
-        return ProviderModels(name, (), f"{name} could not list its models: {error}")
-    return ProviderModels(provider.name, listed_models(listed, provider.name, words))
-
-
-# -- get ---------------------------------------------------------------------------------------------------------------
+    return console.show(fields, draw)
 
 
 def fetch_file(name: str, console: Console) -> Path:
-    """Bring a model file here, with progress."""
+    """Download a model file, with progress."""
     from clew.providers import fetch_model
 
-    def report(come: int, total: int | None) -> None:
-        share = f" of {format_bytes(total)} ({100 * come // total}%)" if total else ""
-        console.progress(f"{name}: {format_bytes(come)}{share}")
+    def report(done: int, total: int | None) -> None:
+        share = f" of {format_bytes(total)} ({100 * done // total}%)" if total else ""
+        console.progress(f"{name}: {format_bytes(done)}{share}")
 
     try:
         return asyncio.run(fetch_model(name, clew_home(console.environ), report))
@@ -380,53 +220,54 @@ def fetch_file(name: str, console: Console) -> Path:
         console.clear_progress()
 
 
-# -- use ---------------------------------------------------------------------------------------------------------------
+@verb(models_command, "use", "write a model to the config", USE_EPILOG)
+@click.argument("name", metavar="NAME", shell_complete=complete_models)
+@provider_option
+@base_url_option
+@json_option
+def use(console: Console, name: str, provider: str | None, base_url: str | None) -> int:
+    use_model(name, provider, base_url, console)
+    return 0
 
 
-def use_model(
-    name: str, provider: str | None, base_url: str | None, console: Console, *, as_json: bool = False
-) -> None:
-    """Write a model to the config and say what is known about it."""
+def use_model(name: str, provider: str | None, base_url: str | None, console: Console) -> None:
+    """Write a model to the config, and print what is known about it and what it lacks."""
+    from clew.providers import provider_for
+
     before = read_config(console.environ)
     if base_url is not None:
         chosen = ModelSettings(name=name, provider=provider, base_url=base_url)
     else:
         chosen = chosen_settings(name, provider, before.settings.model, clew_home(console.environ))
-    write_choice(before, chosen, console, as_json=as_json)
-
-
-def write_choice(before: LoadedConfig, chosen: ModelSettings, console: Console, *, as_json: bool = False) -> None:
-    """Write a chosen model to the config, and print what is known about it and what it lacks."""
-    from clew.providers import provider_for
-
     _write_settings(before, chosen, clew_home(console.environ), console)
     after = read_config(console.environ)
     for key in ("model.name", "model.provider"):
         if after.origin_of(key).kind == "env":
             console.note(f"the environment variable {after.origin_of(key).where} overrules the file")
-    info = _model_info(after.settings.model, console)
-    if as_json:
-        console.print_json(model_json(info))
-    else:
-        console.print(printable(model_line(info)))
-    if info.source == "default" or known_model(info.name) is None or info.price is None:
-        _warn_unknown_model(info, similar_names(info.name), console)
+    facts = model_facts(after.settings.model, console)
+    console.show(model_json(facts), lambda: console.print(printable(model_line(facts))))
+    if facts.source == "default" or known_model(facts.name) is None or facts.price is None:
+        _warn_unknown_model(facts, console)
     try:
         provider_for(after.settings.model, environ=console.environ)
     except InvalidArgument as error:
         console.note(str(error))
 
 
-def _warn_unknown_model(info: ModelInfo, others: Sequence[str], console: Console) -> None:
-    if info.provider == "local":
+def _warn_unknown_model(facts: ModelFacts, console: Console) -> None:
+    if facts.provider == "local":
         return
-    meant = f"; did you mean {', '.join(others)}?" if others else ""
-    console.note(printable(f"{info.name} is not in the tables of Clew{meant}"))
+    console.note(printable(f"{facts.name} is not in the tables of Clew{_similar(facts)}"))
     better = "`clew config set model.context_length N` sets another"
-    if info.source == "default":
-        console.note(f"a window of {info.window:,} tokens is assumed; {better}")
-    elif info.source == "table":
-        console.note(f"a window of {info.window:,} tokens is taken from models of its family; {better}")
+    if facts.source == "default":
+        console.note(f"a window of {facts.window:,} tokens is assumed; {better}")
+    elif facts.source == "table":
+        console.note(f"a window of {facts.window:,} tokens is taken from models of its family; {better}")
+
+
+def _similar(facts: ModelFacts) -> str:
+    others = similar_names(facts.name)
+    return f"; did you mean {', '.join(others)}?" if others else ""
 
 
 def _write_settings(before: LoadedConfig, chosen: ModelSettings, home: Path, console: Console) -> None:
@@ -444,104 +285,221 @@ def _write_settings(before: LoadedConfig, chosen: ModelSettings, home: Path, con
         else:
             notices = unset_in_file(path, declared_settings()[key])
             if before.origin_of(key).kind == "file" and field != "provider":
-                console.note(f"{key} = {former} was taken out: it belonged to the former model")
+                console.note(f"{key} = {former} was removed: it belonged to the former model")
         console.notes(notices)
     if chosen.provider == "local" and chosen.name:
         choose_local_model(chosen.name, home)
 
 
-# -- show and forget ---------------------------------------------------------------------------------------------------
+@verb(models_command, "show", "window, prices and settings of a model", SHOW_EPILOG)
+@click.argument("name", required=False, metavar="NAME", shell_complete=complete_models)
+@option("--provider", "NAME", "the provider, where the name does not show it", complete_providers)
+@store_options
+def show(console: Console, name: str | None, provider: str | None) -> int:
+    configured = read_config(console.environ, console.flags).settings.model
+    if name is None and configured.name is None and configured.provider is None:
+        raise InvalidArgument(NO_MODEL, remedy=CHOOSE_MODEL)
+    facts = _facts_of(name, provider, configured, console)
+
+    def draw() -> None:
+        rows = [("window", f"{_tokens(facts.window)}, {WINDOW_SOURCES[facts.source]}")]
+        rows += [("learnt", _learnt_text(limit, facts)) for limit in facts.learnt]
+        if facts.max_output:
+            rows.append(("output", f"{facts.max_output:,} tokens at most"))
+        rows += [("price", _price(facts.price)), ("key", _keys(facts))]
+        address = f", {facts.address}" if facts.address else ""
+        lines = [f"{facts.name}{_through(facts)}{address}", *(f"{MARGIN}{name:<8}{text}" for name, text in rows)]
+        console.print_all(map(printable, lines))
+        if facts.provider is None:
+            console.note(f"name its provider with --provider NAME{_similar(facts)}")
+
+    fields = {
+        **model_json(facts),
+        "max_output": facts.max_output,
+        "base_url": facts.address,
+        "keys": [{"variable": variable, "set": is_set} for variable, is_set in facts.keys],
+        "key_in_config": facts.key_in_config,
+        "learnt": [learnt_json(limit) for limit in facts.learnt],
+    }
+    return console.show(fields, draw)
 
 
-def _model_details(name: str | None, provider: str | None, configured: ModelSettings, console: Console) -> ModelDetails:
-    """What is known of a model: with the settings of the configured one where it is that, else by its name."""
-    from clew.providers import is_local_model, key_variables, preset_for
+@verb(models_command, "key", "store a provider's key", KEY_EPILOG)
+@click.argument("provider", metavar="PROVIDER", shell_complete=complete_providers)
+@click.option("--in", "place", type=OneOf(("keyring", "file")), help="where; without it the keyring if there is one")
+@click.option("--remove", is_flag=True, help="remove the stored key")
+@json_option
+def key(console: Console, provider: str, place: KeyPlace | None, remove: bool) -> int:
+    from clew.cli.init import read_key, store_key
+    from clew.providers import preset_for
 
-    settings = configured
-    if name is not None and (name != configured.name or provider is not None):
-        try:
-            former = replace(configured, api_key=None)
-            settings = chosen_settings(name, provider, former, clew_home(console.environ))
-        except InvalidArgument:
-            if provider is not None:
-                raise
-            # Without a known provider its window and the learnt limits are still known.
-            settings = ModelSettings(name=name)
+    preset = preset_for(provider, None, None)
+    fields = {"provider": preset.name, "variable": preset.key_env}
+    if not remove:
+        where = store_key(preset, read_key(preset.name, console), place, console)
+        return console.show({**fields, "stored": where}, lambda: None)
+    if not StoredKeys(clew_home(console.environ)).remove(preset.key_env):
+        problem = f"no key for {preset.name} is stored"
+        raise ClewError(problem, remedy="one in the environment is not Clew's to remove")
+    line = f"the key for {preset.name} is removed"
+    return console.show({**fields, "stored": None}, lambda: console.print(line))
+
+
+@verb(models_command, "forget", "a learnt window", FORGET_EPILOG)
+@click.argument("name", metavar="NAME")
+@json_option
+def forget(console: Console, name: str) -> int:
     learnt = LearntLimits(learnt_limits_path(console.environ))
-    model = settings.name or ""
-    window = window_of(model, base_url=settings.base_url, configured=settings.context_length, learnt=learnt)
-    limits = tuple(learnt.of_model(model))
-    if is_local_model(settings.provider, settings.base_url, settings.name):
-        return ModelDetails(_model_info(settings, console), None, None, (), False, limits)
-    try:
-        preset = preset_for(settings.provider, settings.base_url, model)
-    except InvalidArgument:
-        return ModelDetails(model_info(model, None, window), window.max_output, None, (), False, limits)
-    stored = StoredKeys(clew_home(console.environ)).places()
-    keys = tuple((name, bool(console.environ.get(name)) or name in stored) for name in key_variables(settings))
-    info = model_info(model, preset.name, window)
-    return ModelDetails(info, window.max_output, preset.base_url, keys, bool(settings.api_key), limits)
+    gone = learnt.forget(name)
+    if not gone:
+        names = ", ".join(sorted({limit.model for limit in learnt.all()}))
+        there = f"limits are known of: {names}" if names else "no limit of any model is known"
+        raise InvalidArgument(f"no learnt limit of {name!r}", remedy=there)
+    now = _facts_of(gone[0].model, None, read_config(console.environ).settings.model, console)
+    lines = [*(f"forgotten: {limit_text(limit)}" for limit in gone), model_line(now)]
+    window = {"window": now.window, "window_from": now.source}
+    fields = {"name": gone[0].model, "forgotten": [learnt_json(limit) for limit in gone], **window}
+    return console.show(fields, lambda: console.print_all(map(printable, lines)))
+
+
+# -- what is known of a model ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """What is known of a model: None where it is not."""
+class ModelFacts:
+    """What is known of a model: None where it is not. Of keys only where they are looked for, never their value."""
 
     name: str
     provider: str | None
     window: int | None
     source: str
+    """Of the window."""
     price: Price | None
+    max_output: int | None = None
+    address: str | None = None
+    """Of the provider, without user and query, where some have a key."""
+    keys: tuple[tuple[str, bool], ...] = ()
+    """The environment variables that may hold the key, and whether each is set."""
+    key_in_config: bool = False
+    learnt: tuple[LearntLimit, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, provider: str | None, window: Window, **more: Any) -> ModelFacts:
+        return cls(name, provider, window.tokens, window.source, price_of(name, provider), **more)
+
+
+def model_facts(settings: ModelSettings, console: Console) -> ModelFacts:
+    """What is known of a model; raises `InvalidArgument` where its provider is unknown."""
+    from clew.providers import LocalProvider, is_local_model, key_variables, local_model_file, preset_for
+
+    name = settings.name or ""
+    limits = LearntLimits(learnt_limits_path(console.environ))
+    learnt = tuple(limits.of_model(name))
+    if is_local_model(settings.provider, settings.base_url, settings.name):
+        file = local_model_file(settings.name, clew_home(console.environ))
+        local = LocalProvider(file, context_length=settings.context_length)
+        source = "config" if local.context_length == settings.context_length else "file"
+        price = price_of(local.model, local.name)
+        return ModelFacts(file.name, local.name, local.context_length, source, price, learnt=learnt)
+    window = window_of(name, base_url=settings.base_url, configured=settings.context_length, learnt=limits)
+    preset = preset_for(settings.provider, settings.base_url, name)
+    stored = StoredKeys(clew_home(console.environ)).places()
+    parts = urlsplit(preset.base_url or "")
+    return ModelFacts.of(
+        name,
+        preset.name,
+        window,
+        max_output=window.max_output,
+        address=urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")) or None,
+        keys=tuple((it, bool(console.environ.get(it)) or it in stored) for it in key_variables(settings)),
+        key_in_config=bool(settings.api_key),
+        learnt=learnt,
+    )
+
+
+def _model_in_use(config: LoadedConfig, console: Console) -> tuple[ModelFacts | None, str]:
+    """The configured model, or why there is none."""
+    model = config.settings.model
+    if model.name is None and model.provider is None:
+        return None, f"{NO_MODEL}; {CHOOSE_MODEL}"
+    try:
+        return model_facts(model, console), ""
+    except InvalidArgument as error:
+        return None, str(error)
+
+
+def _facts_of(name: str | None, provider: str | None, configured: ModelSettings, console: Console) -> ModelFacts:
+    """What is known of a model by its name, with the settings of the configured one where it is that.
+
+    Without a known provider, its window and the learnt limits are still known.
+    """
+    settings = configured
+    try:
+        if name is not None and (name != configured.name or provider is not None):
+            settings = ModelSettings(name=name)
+            former = replace(configured, api_key=None)
+            settings = chosen_settings(name, provider, former, clew_home(console.environ))
+        return model_facts(settings, console)
+    except InvalidArgument:
+        if provider is not None:
+            raise
+    learnt, model = LearntLimits(learnt_limits_path(console.environ)), settings.name or ""
+    window = window_of(model, base_url=settings.base_url, configured=settings.context_length, learnt=learnt)
+    return ModelFacts.of(model, None, window, max_output=window.max_output, learnt=tuple(learnt.of_model(model)))
 
 
 @dataclass(frozen=True, slots=True)
-class ModelDetails:
-    """What `clew models show` prints of a model: of keys only where they are looked for, never their value."""
+class ProviderModels:
+    """The models that a provider lists, or why it could not be asked."""
 
-    info: ModelInfo
-    max_output: int | None
-    base_url: str | None
-    keys: tuple[tuple[str, bool], ...]
-    """The environment variables that may hold the key, and whether each is set."""
-    key_in_config: bool
-    learnt: tuple[LearntLimit, ...]
+    provider: str
+    models: Sequence[ModelFacts] = ()
+    problem: str | None = None
 
 
-def model_info(name: str, provider: str | None, window: Window) -> ModelInfo:
-    return ModelInfo(name, provider, window.tokens, window.source, price_of(name, provider))
+async def _ask_provider(
+    asked: str | None, words: Sequence[str], config: LoadedConfig, console: Console
+) -> ProviderModels:
+    from clew.providers import LocalProvider, ProviderRefused, RetryPolicy, explain_refusal, provider_for
+
+    settings = config.settings.model
+    if asked and asked != settings.provider:
+        settings = ModelSettings(provider=asked)
+    if not (settings.provider or settings.base_url or settings.name):
+        return ProviderModels("", (), "there is no provider to ask; --provider NAME names one, such as openai")
+    name = asked or settings.provider or settings.base_url or settings.name or ""
+    try:
+        provider = provider_for(
+            settings, environ=console.environ, retry_policy=RetryPolicy(retries=1, idle_seconds=30.0)
+        )
+        if isinstance(provider, LocalProvider):
+            console.note("the model in use is on this machine; --provider NAME lists the models of a provider")
+            return ProviderModels(provider.name)
+        with console.phase(f"asking {provider.name}"):
+            try:
+                listed = await provider.models()
+            finally:
+                await provider.close()
+    except ClewError as error:
+        why = explain_refusal(error) if isinstance(error, ProviderRefused) else error
+        return ProviderModels(name, (), f"{name} could not list its models: {why}")
+    return ProviderModels(provider.name, listed_models(listed, provider.name, words))
 
 
-def listed_models(listed: Sequence[Mapping[str, Any]], provider: str, words: Sequence[str]) -> list[ModelInfo]:
+def listed_models(listed: Sequence[Mapping[str, Any]], provider: str, words: Sequence[str]) -> list[ModelFacts]:
     """What a models endpoint lists, by name, as far as the names hold these words."""
-    names = sorted({name for entry in listed if (name := _name_of(entry))}, key=str.lower)
+    named = (next((entry[key] for key in ("id", "name", "model") if entry.get(key)), "") for entry in listed)
+    names = sorted({name for name in named if isinstance(name, str) and name}, key=str.lower)
     wanted = [name for name in names if all(word.lower() in name.lower() for word in words)]
-    info = [model_info(name, provider, window_of(name, endpoint={"data": list(listed)})) for name in wanted]
+    facts = [ModelFacts.of(name, provider, window_of(name, endpoint={"data": list(listed)})) for name in wanted]
     # A window that is only assumed would look as if it were known.
-    return [replace(it, window=None, source="unknown") if it.source == "default" else it for it in info]
+    return [replace(it, window=None, source="unknown") if it.source == "default" else it for it in facts]
 
 
-def _name_of(entry: Mapping[str, Any]) -> str:
-    return next((str(entry[key]) for key in ("id", "name", "model") if isinstance(entry.get(key), str)), "")
-
-
-# -- as lines ----------------------------------------------------------------------------------------------------------
-
-
-def model_line(info: ModelInfo) -> str:
+def model_line(facts: ModelFacts) -> str:
     """All that is known of a model, in one line."""
-    return f"{info.name}{_through(info)}: {_window(info)}; {_price(info.price)}"
-
-
-def details_lines(details: ModelDetails) -> list[str]:
-    """All that is known of a model, a line each."""
-    info = details.info
-    rows = [("window", f"{_tokens(info.window)}, {WINDOW_SOURCES[info.source]}")]
-    rows += [("learnt", _learnt(limit, info)) for limit in details.learnt]
-    if details.max_output:
-        rows.append(("output", f"{details.max_output:,} tokens at most"))
-    rows += [("price", _price(info.price)), ("key", _keys(details))]
-    address = f", {_without_secrets(details.base_url)}" if details.base_url else ""
-    return [f"{info.name}{_through(info)}{address}", *(f"{MARGIN}{name:<8}{text}" for name, text in rows)]
+    window = f"window {_tokens(facts.window)}, {WINDOW_SOURCES[facts.source]}" if facts.window else _tokens(None)
+    return f"{facts.name}{_through(facts)}: {window}; {_price(facts.price)}"
 
 
 def limit_text(limit: LearntLimit) -> str:
@@ -549,33 +507,23 @@ def limit_text(limit: LearntLimit) -> str:
     return f"{limit.tokens:,} tokens{at}"
 
 
-def _learnt(limit: LearntLimit, info: ModelInfo) -> str:
-    overruled = ", overruled by the config" if info.source == "config" and (info.window or 0) > limit.tokens else ""
-    return f"{limit_text(limit)}{overruled}; `clew models forget {info.name}` forgets it"
+def _learnt_text(limit: LearntLimit, facts: ModelFacts) -> str:
+    overruled = ", overruled by the config" if facts.source == "config" and (facts.window or 0) > limit.tokens else ""
+    return f"{limit_text(limit)}{overruled}; `clew models forget {facts.name}` forgets it"
 
 
-def _keys(details: ModelDetails) -> str:
-    if details.info.provider == "local":
+def _keys(facts: ModelFacts) -> str:
+    if facts.provider == "local":
         return "none is needed"
-    found = ["model.api_key in the config"] if details.key_in_config else []
-    found += [f"{variable}, {'set' if is_set else 'not set'}" for variable, is_set in details.keys]
+    found = ["model.api_key in the config"] if facts.key_in_config else []
+    found += [f"{variable}, {'set' if is_set else 'not set'}" for variable, is_set in facts.keys]
     return "; ".join(found) or "model.api_key_env names the variable that holds it, where one is needed"
 
 
-def _without_secrets(base_url: str) -> str:
-    """An address without user and query, where some have a key."""
-    parts = urlsplit(base_url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _through(info: ModelInfo) -> str:
-    if info.provider is None:
+def _through(facts: ModelFacts) -> str:
+    if facts.provider is None:
         return ", no known provider"
-    return " on this machine" if info.provider == "local" else f" through {info.provider}"
-
-
-def indented_table(rows: Sequence[Sequence[str]], aligns: str, console: Console) -> list[str]:
-    return [MARGIN + line for line in table_lines(rows, aligns, console.width - len(MARGIN))]
+    return " on this machine" if facts.provider == "local" else f" through {facts.provider}"
 
 
 def format_bytes(size_bytes: int) -> str:
@@ -586,8 +534,8 @@ def _tokens(window: int | None) -> str:
     return f"{window:,} tokens" if window else "window unknown"
 
 
-def _window(info: ModelInfo) -> str:
-    return f"window {_tokens(info.window)}, {WINDOW_SOURCES[info.source]}" if info.window else _tokens(None)
+def _window_text(window: int | None) -> str:
+    return f"window {window:,} tokens" if window else "window unknown"
 
 
 def _price(price: Price | None) -> str:
@@ -606,28 +554,71 @@ def _dollars(amount: Decimal) -> str:
     return f"${whole}.{rest:0<2}" if rest else f"${whole}"
 
 
-# -- as JSON -----------------------------------------------------------------------------------------------------------
-
-
-def model_json(info: ModelInfo) -> dict[str, Any]:
-    price = info.price
+def model_json(facts: ModelFacts) -> dict[str, Any]:
+    price = facts.price
     return {
-        **json_fields(info, "name", "provider", "window"),
-        "window_from": info.source,
+        **json_fields(facts, "name", "provider", "window"),
+        "window_from": facts.source,
         "dollars_per_million": price and {"input": float(price.input), "output": float(price.output)},
-    }
-
-
-def details_json(details: ModelDetails) -> dict[str, Any]:
-    return {
-        **model_json(details.info),
-        "max_output": details.max_output,
-        "base_url": _without_secrets(details.base_url) if details.base_url else None,
-        "keys": [{"variable": variable, "set": is_set} for variable, is_set in details.keys],
-        "key_in_config": details.key_in_config,
-        "learnt": [learnt_json(limit) for limit in details.learnt],
     }
 
 
 def learnt_json(limit: LearntLimit) -> dict[str, Any]:
     return {"address": None if limit.address == "-" else limit.address, "tokens": limit.tokens}
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+
+async def run_model(state: ChatState, words: str) -> None:
+    if words:
+        await _switch_model(state, words)
+        return
+    conversation = await state.conversation()
+    target = conversation.target
+    caching = state.app.runtime.cache_policy(target).describe().removeprefix("prompt caching: ")
+    facts = [*_model_facts(conversation), ("caching", caching)]
+
+    def lines(console: Console) -> Iterator[str]:
+        yield console.style(printable(target.model), "bold")
+        yield from console.fact_lines(facts)
+
+    state.show_lines(lines)
+
+
+async def _switch_model(state: ChatState, name: str) -> None:
+    conversation = await state.conversation()
+    before, window = conversation.target.model, conversation.window.tokens
+    if name == before:
+        state.show_text(f"{name} answers already.")
+        return
+    await state.app.use_model(state.session, name)
+    conversation = await state.conversation()
+    await state.learn_names()
+    now, tokens = conversation.window.tokens, conversation.size.tokens
+    size = "the same window" if now == window else f"a window of {now:,} tokens"
+    sentences = [
+        f"{conversation.target.model} answers from the next question on, here and in new conversations.",
+        f"It has {size} ({window_source(conversation)}), where {before} has {window:,}.",
+    ]
+    if conversation.engine.should_compress(tokens):
+        sentences.append(
+            f"This conversation has {tokens:,} tokens, above its threshold of "
+            f"{conversation.engine.get_status().threshold_tokens:,}: the next question begins with a compaction."
+        )
+    state.show_text(*sentences)
+
+
+def _model_facts(conversation: Conversation) -> Iterator[tuple[str, str]]:
+    target, window, tokens = conversation.target, conversation.window, conversation.size.tokens
+    yield "through", target.served_by or "a provider without a name"
+    yield "window", f"{window.tokens:,} tokens, {window_source(conversation)}; {tokens:,} are in use"
+    if target.max_tokens or window.max_output:
+        yield "output", f"up to {target.max_tokens or window.max_output:,} tokens for a reply"
+    price = price_of(target.model, target.served_by or None, prompt_tokens=tokens)
+    if price is None:
+        yield "price", f"{NO_PRICE} is known"
+        return
+    cached = f", {_dollars(price.cache_read)} from the cache" if price.cache_read is not None else ""
+    checked = f" (looked up {price.checked})" if price.checked else ""
+    yield "price", f"{_price(price)}{cached}{checked}" if price.input or price.output else "free: it runs here"

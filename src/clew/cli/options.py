@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import wraps
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import click
@@ -18,6 +20,8 @@ from clew.cli.console import Console
 from clew.errors import InvalidArgument
 
 Callback = TypeVar("Callback", bound=Callable[..., Any])
+Run: TypeAlias = Callable[..., int | Coroutine[Any, Any, int]]
+"""What a command does."""
 Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Adds an option to a command."""
 Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -291,21 +295,24 @@ def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def complete_sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The newest sessions: each with its short id, and what it is about."""
-    from clew.cli.store_access import all_session_ids, run_with_store, short_ids, store_location
+    import asyncio
+
+    from clew.cli.store_access import all_session_ids, short_ids, store_location
     from clew.cli.text import clip, printable
     from clew.config import read_config
-    from clew.store import Session, Store
+    from clew.store import Session
 
     console: Console = ctx.find_root().obj
     location = store_location(read_config(console.environ, ctx.params.get("flags") or ()).settings, console.environ)
     if not location.exists:
         return []
 
-    async def read(store: Store) -> tuple[list[Session], dict[str, str]]:
-        newest = await store.list_sessions(limit=MAX_COMPLETED_SESSIONS, only_tips=True)
-        return newest, short_ids((each.id for each in newest), await all_session_ids(store))
+    async def read() -> tuple[list[Session], dict[str, str]]:
+        async with location.open() as store:
+            newest = await store.list_sessions(limit=MAX_COMPLETED_SESSIONS, only_tips=True)
+            return newest, short_ids((each.id for each in newest), await all_session_ids(store))
 
-    newest, ids = run_with_store(location, read, named="sessions")
+    newest, ids = asyncio.run(read())
     # An id that is shown by its end alone begins with an ellipsis, which is not typed.
     names = [(each.id if not ids[each.id].isascii() else ids[each.id], each.title or "") for each in newest]
     return [
@@ -351,22 +358,35 @@ def sentence(about: str) -> str:
     return f"{about[0].upper()}{about[1:]}."
 
 
-def command(epilog: str = "", *, exclusive: Sequence[str] = ()) -> Callable[[Callable[..., int]], CliCommand]:
-    """Declare a command; its callback gets the console first and returns the exit code."""
+def command(
+    epilog: str = "", *, exclusive: Sequence[str] = (), cls: type[CliCommand] = CliCommand, **settings: Any
+) -> Callable[[Run], CliCommand]:
+    """Declare a command. Its function gets the console first, which has `--json` and `--set`, and returns the exit
+    code; it may be async."""
 
-    def declare(callback: Callable[..., int]) -> CliCommand:
-        return click.command(cls=CliCommand, epilog=epilog, exclusive=exclusive)(click.pass_obj(callback))
+    def declare(run: Run) -> CliCommand:
+        @click.pass_obj
+        @wraps(run)
+        def invoke(console: Console, /, as_json: bool = False, flags: Sequence[str] = (), **given: Any) -> int:
+            code = run(replace(console, as_json=as_json, flags=flags), **given)
+            if isinstance(code, int):
+                return code
+            import asyncio  # late, as everything that `--help` does not need
+
+            return asyncio.run(code)
+
+        return click.command(cls=cls, epilog=epilog, exclusive=exclusive, **settings)(invoke)
 
     return declare
 
 
 def verb(
     noun: click.Group, name: str, about: str, epilog: str = "", *, exclusive: Sequence[str] = ()
-) -> Callable[[Callable[..., int]], CliCommand]:
+) -> Callable[[Run], CliCommand]:
     """Declare a command below a noun."""
 
-    def declare(callback: Callable[..., int]) -> CliCommand:
-        made = command(epilog, exclusive=exclusive)(callback)
+    def declare(run: Run) -> CliCommand:
+        made = command(epilog, exclusive=exclusive)(run)
         made.name, made.short_help, made.help = name, about, sentence(about)
         noun.add_command(made)
         return made

@@ -1,24 +1,34 @@
-"""Figures for people, and tables, bars and blocks of lines, as every page of the terminal draws them."""
+"""Figures for people, and the layout of tables and bars."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clew.cli.console import Console
-from clew.cli.text import clip, display_width, pad, printable, wrap
+from clew.cli.text import clip, display_width, pad, printable
+
+if TYPE_CHECKING:
+    from clew.turn import Conversation
 
 _MICROS = 1_000_000
 NO_PRICE = "no price"
 """Shown where a price is unknown, which is never taken for zero."""
+WINDOW_SOURCES: Mapping[str, str] = {
+    "config": "from the config",
+    "stated": "as the provider stated in an error",
+    "endpoint": "as the provider's models endpoint says",
+    "table": "from the table that ships with Clew",
+    "default": "assumed, since no source states it",
+    "file": "as it is run here; model.context_length changes it",
+}
+"""Who says how large a window is."""
 MARGIN = "  "
 MIN_NAME_WIDTH = 10
 GOOD_NAME_WIDTH = 16
 """Columns that matter less go before a name has less than this."""
 MIN_LAST_WIDTH = 8
-MIN_FACT_WIDTH = 24
 
 
 def plural(count: int, noun: str) -> str:
@@ -42,6 +52,13 @@ def writer_name(written_by: str | None) -> str:
     if not written_by:
         return "the engine"
     return "the built-in summariser" if written_by == BUILTIN else printable(written_by)
+
+
+def window_source(conversation: Conversation) -> str:
+    """Who says how large the window of a chat is; a model in a file has the one that it was started with."""
+    source = conversation.window.source
+    is_in_a_file = conversation.target.served_by == "local" and source == "config"
+    return WINDOW_SOURCES["file" if is_in_a_file else source]
 
 
 def percent(part: int, whole: int) -> str:
@@ -119,67 +136,6 @@ class BarStyle:
     block: str = "█"
 
 
-def page_width(console: Console) -> int:
-    """The columns between the margins."""
-    return console.width - 2 * len(MARGIN)
-
-
-def print_lines(lines: Iterable[str], console: Console) -> None:
-    """Lines behind the margin."""
-    for line in lines:
-        console.print((MARGIN + line).rstrip())
-
-
-def print_blocks(blocks: Iterable[Iterable[str]], console: Console) -> None:
-    """Blocks of lines behind the margin, with a blank line between them."""
-    for number, block in enumerate(blocks):
-        if number:
-            console.print()
-        print_lines(block, console)
-
-
-def fact_lines(facts: Iterable[tuple[str, str]], console: Console, names: int = 10, gap: int = 2) -> Iterator[str]:
-    """Facts with their names before them; a long one is continued below its beginning."""
-    if page_width(console) - names - gap < MIN_FACT_WIDTH:
-        yield from _stacked_facts(facts, console)
-        return
-    for name, fact in facts:
-        first, *more = wrap(fact, page_width(console) - names - gap) or [""]
-        yield f"{console.style(name.ljust(names), 'dim')}{' ' * gap}{first}"
-        yield from (f"{'':{names + gap}}{line}" for line in more)
-
-
-def _stacked_facts(facts: Iterable[tuple[str, str]], console: Console) -> Iterator[str]:
-    """Facts below their names, for a screen that has no room for both on a line."""
-    for name, fact in facts:
-        if name:
-            yield console.style(name, "dim")
-        yield from (f"{MARGIN}{line}" for line in wrap(fact, page_width(console) - len(MARGIN)))
-
-
-def warning_lines(warnings: Iterable[str], console: Console) -> Iterator[str]:
-    """Each warning behind an exclamation mark."""
-    for warning in warnings:
-        for number, line in enumerate(wrap(warning, console.width - 6)):
-            yield console.style(f"{' ' if number else '!'} {line}", "yellow")
-
-
-def hint_lines(text: str, console: Console) -> Iterator[str]:
-    """What could be done next, dim."""
-    return styled_lines(text, console, "dim")
-
-
-def styled_lines(text: str, console: Console, *styles: str) -> Iterator[str]:
-    """A sentence on as many lines as it takes, in a style."""
-    return (console.style(line, *styles) for line in wrap(text, page_width(console)))
-
-
-def title_lines(title: str, facts: Iterable[str], console: Console) -> Iterator[str]:
-    """The title of a page on one line, and facts about what it shows."""
-    yield console.style(clip(printable(title), page_width(console)), "bold")
-    yield from styled_lines(console.sign(" · ", " - ").join(facts), console, "dim")
-
-
 def table_lines(rows: Sequence[Sequence[str]], aligns: Sequence[str], width: int, gap: int = 2) -> list[str]:
     """Rows as lines: each column as wide as its widest cell, the last one cut to what is left.
 
@@ -225,14 +181,6 @@ def name_and_figures(columns: int) -> str:
     return "<" + ">" * (columns - 1)
 
 
-def headed_table(
-    rows: Sequence[Sequence[str]], aligns: Sequence[str], console: Console, width: int = 0, *styles: str
-) -> list[str]:
-    """A table whose first row is its heading, dim unless other styles are given; without a width as wide as a page."""
-    head, *lines = table_lines(rows, aligns, width or page_width(console))
-    return [console.style(head, *(styles or ("dim",))), *lines]
-
-
 def _row_line(row: Sequence[str], aligns: Sequence[str], widths: Sequence[int], gap: int) -> str:
     cells = (pad(clip(cell, width), width, align) for cell, width, align in zip(row, widths, aligns, strict=True))
     return (" " * gap).join(cells)
@@ -248,46 +196,3 @@ def bar_widths(parts: Sequence[float], cells: int) -> list[int]:
     while sum(given) < total:
         given[max(range(len(given)), key=lambda index: wanted[index] - given[index])] += 1
     return given
-
-
-def bar_cells(style: BarStyle, width: int, console: Console) -> str:
-    """So many cells of one part."""
-    return console.style(style.block * width, style.color) if console.colors else style.letter * width
-
-
-def free_cells(width: int, console: Console) -> str:
-    """So many empty cells, not coloured."""
-    return console.sign("░", ".") * width
-
-
-def stacked_bar(parts: Sequence[tuple[BarStyle, int]], whole: int, cells: int, console: Console) -> tuple[str, int]:
-    """The parts of a bar of so many cells, and how many cells are left free."""
-    widths = bar_widths([size / whole if whole else 0.0 for _, size in parts], cells)
-    drawn = "".join(bar_cells(style, width, console) for (style, _), width in zip(parts, widths, strict=True))
-    return drawn, cells - sum(widths)
-
-
-def window_bar(
-    parts: Sequence[tuple[BarStyle, int]], tokens: int, window: int, threshold: int | None, console: Console
-) -> Iterator[str]:
-    """What fills a window, and below it where compaction begins, or where the window ends if it is too small."""
-    cells = page_width(console)
-    whole = max(window, tokens)
-    drawn, free = stacked_bar(parts, whole, cells, console)
-    yield drawn + console.style(free_cells(free, console), "dim")
-    if tokens > window:
-        yield console.style(marker_line(window / whole, "the window ends here", cells, console), "red")
-    elif threshold is not None:
-        text = f"compaction begins at {threshold:,}"
-        yield console.style(marker_line(threshold / whole, text, cells, console), "dim")
-
-
-def marker_line(position: float, text: str, cells: int, console: Console) -> str:
-    """An arrow at a position (0 to 1) under a bar of so many cells, with its text on the side that has room for it."""
-    at = min(cells - 1, int(position * cells))
-    arrow = console.sign("▲", "^")
-    if at + len(text) + 2 <= cells:
-        return " " * at + f"{arrow} {text}"
-    if len(text) + 2 > cells:
-        return " " * at + arrow
-    return f"{text} {arrow}".rjust(at + 1)

@@ -6,19 +6,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from clew.cli.console import Console
 from clew.cli.options import json_option, noun, store_options, verb
-from clew.cli.pages import json_fields, table_lines
-from clew.cli.text import printable
-from clew.config import LoadedConfig, config_path, read_config, set_in_file, setting_named
+from clew.cli.pages import json_fields, plural, table_lines
+from clew.cli.text import printable, wrap, wrap_all
+from clew.config import config_path, read_config, set_in_file, setting_named
 
 if TYPE_CHECKING:
     from clew.app import EngineChoice
+    from clew.cli.tui.state import ChatState
     from clew.plugins import Plugin
 
 EXAMPLES = """\
@@ -38,8 +39,8 @@ plugins_command = noun("list", EXAMPLES)
 
 @verb(plugins_command, "list", "every context engine, and which one is used")
 @store_options
-def list_plugins(console: Console, as_json: bool, flags: Sequence[str]) -> int:
-    choice = _load_engines(flags, console)
+def list_plugins(console: Console) -> int:
+    choice = _load_engines(console)
     plugins = choice.catalog.plugins()
     serving, problem = choice.serving()
     active = {"name": choice.name, "named": choice.is_named, "serves": serving.name, "problem": problem or None}
@@ -53,15 +54,15 @@ def list_plugins(console: Console, as_json: bool, flags: Sequence[str]) -> int:
         if problem:
             console.note(printable(f"context.engine = {choice.name!r}: {problem}; {serving.name} serves"))
 
-    return console.show({"active": active, "plugins": [_plugin_json(it, serving) for it in plugins]}, as_json, draw)
+    return console.show({"active": active, "plugins": [_plugin_json(it, serving) for it in plugins]}, draw)
 
 
 @verb(plugins_command, "show", "one engine in detail")
 @click.argument("name", metavar="NAME")
 @click.option("--check", "is_checked", is_flag=True, help="load it and let it compact a made-up conversation")
 @store_options
-def show(console: Console, name: str, is_checked: bool, as_json: bool, flags: Sequence[str]) -> int:
-    choice = _load_engines(flags, console)
+def show(console: Console, name: str, is_checked: bool) -> int:
+    choice = _load_engines(console)
     plugin = choice.catalog.find(name)
     serving, _ = choice.serving()
     others = [each for each in choice.catalog.plugins() if each.name == plugin.name and each.origin != plugin.origin]
@@ -74,18 +75,18 @@ def show(console: Console, name: str, is_checked: bool, as_json: bool, flags: Se
         for fact_name, fact in _facts(plugin, serving, others, findings):
             console.print(f"  {fact_name:11}  {printable(fact)}")
 
-    console.show({**_plugin_json(plugin, serving), "check": check, "hides": hidden}, as_json, draw)
+    console.show({**_plugin_json(plugin, serving), "check": check, "hides": hidden}, draw)
     return 1 if plugin.problem or findings else 0
 
 
 @verb(plugins_command, "use", "write its name to the config, after it was loaded once")
 @click.argument("name", metavar="NAME")
 @json_option
-def use(console: Console, name: str, as_json: bool) -> int:
+def use(console: Console, name: str) -> int:
     from clew.app import ENGINE_KEY, engine_setup
 
     before = read_config(console.environ)
-    choice = _load_engines([], console)
+    choice = _load_engines(console)
     plugin = choice.catalog.find(name)
     choice.catalog.build(plugin, engine_setup(before.settings))
     path = config_path(console.environ)
@@ -93,17 +94,17 @@ def use(console: Console, name: str, as_json: bool) -> int:
     after = read_config(console.environ)
     engine, origin = after.settings.context.engine, after.origin_of(ENGINE_KEY)
     fields = {"engine": engine, "origin": str(origin), "path": str(path)}
-    console.show(fields, as_json, lambda: console.print(f"{ENGINE_KEY} = {engine}  ({origin}, {path})"))
+    console.show(fields, lambda: console.print(f"{ENGINE_KEY} = {engine}  ({origin}, {path})"))
     if origin.kind == "env":
         console.note(f"the environment variable {origin.where} overrules the file")
     return 0
 
 
-def _load_engines(flags: Sequence[str], console: Console) -> EngineChoice:
+def _load_engines(console: Console) -> EngineChoice:
     # Late: engines take longer to import than `clew plugins --help` should.
     from clew.app import EngineChoice
 
-    config: LoadedConfig = read_config(console.environ, flags)
+    config = read_config(console.environ, console.flags)
     console.notes([*config.notices, *(problem.text for problem in config.problems)])
     return EngineChoice(config, console.environ)
 
@@ -176,3 +177,51 @@ def _plugin_json(plugin: Plugin, serving: Plugin) -> dict[str, Any]:
         "hidden": plugin.shadowed,
         "problem": plugin.problem or None,
     }
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+
+async def run_engine(state: ChatState, words: str) -> None:
+    if words:
+        await _switch_engine(state, words)
+        return
+    conversation = await state.conversation()
+    active, status = conversation.engine.name, conversation.engine.get_status()
+    made = [
+        each for each in await state.app.store.compactions(conversation.session, keep_damaged=True) if each.is_in_effect
+    ]
+    in_effect = plural(len(made), "compaction") if made else "no compaction is"
+    sentences = [
+        f"{active} serves here: it compacts at {status.threshold_tokens:,} of {status.context_length:,} tokens; "
+        f"{in_effect} in effect here.",
+        "/engine NAME chooses another.",
+    ]
+    plugins = state.app.engines.catalog.plugins()
+
+    def lines(console: Console) -> Iterator[str]:
+        for plugin in plugins:
+            yield from _engine_lines(plugin, active, console)
+        for line in wrap_all(sentences, console.page_width):
+            yield console.style(line, "dim")
+
+    state.show_lines(lines)
+
+
+def _engine_lines(plugin: Plugin, active: str, console: Console) -> Iterator[str]:
+    about = plugin.description
+    if plugin.problem:
+        about = f"cannot serve: {plugin.problem}"
+    elif plugin.shadowed:
+        about = f"hidden by another of its name; {about}"
+    mark = "*" if plugin.name == active and not plugin.shadowed else " "
+    yield f"{mark} {console.style(printable(plugin.name), 'cyan', 'bold')}  {plugin.origin.value}"
+    yield from (f"  {line}" for line in wrap(about, console.page_width - 4))
+
+
+async def _switch_engine(state: ChatState, name: str) -> None:
+    notices = await state.app.use_engine(state.session, name)
+    await state.conversation()
+    state.previewed = None
+    chosen = state.app.engine_name
+    state.show_text(*notices, f"{chosen} serves from now on: here, in new conversations and after a restart.")

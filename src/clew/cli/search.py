@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,12 +23,13 @@ from clew.cli.options import (
     store_options,
 )
 from clew.cli.pages import MARGIN, describe_period, format_time, json_fields, plural
-from clew.cli.store_access import all_session_ids, configured_store, find_session, run_with_store, short_ids
+from clew.cli.store_access import all_session_ids, configured_store, find_session, short_ids, stored_session
 from clew.cli.text import clip, display_width, fitting_chars, printable, wrap
 from clew.config import config_path, read_config, set_in_file, setting_named
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
     from clew.store import SearchHit, Snippet, Store
     from clew.turn import FoundMessage, FoundPage, OpenedMessage, OpenedPage
 
@@ -80,6 +80,7 @@ examples:
   clew vectors --off
 """
 _EMBEDDED_AT_ONCE = 64
+HERE_FLAG = "--here"
 LINES_ON_SCREEN = 6
 """Of one hit; a program that reads it gets all of them."""
 
@@ -95,18 +96,19 @@ LINES_ON_SCREEN = 6
     "--limit", "N", f"how many hits at most (default {DEFAULT_LIMIT})", type=one_or_more, default=str(DEFAULT_LIMIT)
 )
 @store_options
-def search_command(console: Console, words: Sequence[str], as_json: bool, flags: Sequence[str], **given: Any) -> int:
+async def search_command(console: Console, words: Sequence[str], **given: Any) -> int:
     query = " ".join(words)
     if not query.strip():
         raise InvalidArgument("the query is empty", remedy="give the words to look for")
     asked = SearchOptions(**given)
-    location = configured_store(flags, console)
+    location = configured_store(console)
     named = asked.session or asked.conversation
     if not location.exists and named is None:
         empty = {"query": query, "hits": 0, "groups": [], "searched": None, "problem": None, "where": ""}
-        return console.show(empty, as_json, lambda: console.print(location.empty_message))
-    page = run_with_store(location, lambda store: search_store(store, query, asked), named=f"session {named!r}")
-    console.show(results_json(page, asked.in_words), as_json, lambda: print_results(page, asked.in_words, console))
+        return console.show(empty, lambda: console.print(location.empty_message))
+    async with location.open(f"session {named!r}") as store:
+        page = await search_store(store, query, asked)
+    console.show(results_json(page, asked.in_words), lambda: print_results(page, asked.in_words, console))
     if page.result.problem is None:
         return 0
     console.note(page.result.problem)
@@ -121,7 +123,7 @@ def search_command(console: Console, words: Sequence[str], as_json: bool, flags:
 @option("--chars", "N", "so much of each (default up to 6000)", type=one_or_more)
 @store_options
 @click.pass_context
-def open_command(
+async def open_command(
     context: click.Context,
     console: Console,
     session: str,
@@ -129,49 +131,44 @@ def open_command(
     last: int | None,
     around: str,
     chars: int | None,
-    as_json: bool,
-    flags: Sequence[str],
 ) -> int:
+    from clew.turn import open_messages
+
     if messages is None and last is None:
         refuse(context, "one of MESSAGES and --last is missing")
-
-    async def read(store: Store) -> OpenedPage:
-        from clew.turn import open_messages
-
-        found = await find_session(store, session)
+    async with stored_session(console, session) as (store, found):
         wanted = f"-{last}" if last else str(messages)
-        return await open_messages(store, found.id, wanted, words=around, chars=chars)
-
-    page = run_with_store(configured_store(flags, console), read, named=f"session {session!r}")
-    return console.show(opened_json(page), as_json, lambda: print_opened(page, console))
+        page = await open_messages(store, found.id, wanted, words=around, chars=chars)
+    return console.show(opened_json(page), lambda: print_opened(page, console))
 
 
 @command(VECTORS_HELP)
 @click.option("--off", is_flag=True, help="search by words alone; the vectors stay")
 @store_options
-def vectors_command(console: Console, off: bool, as_json: bool, flags: Sequence[str]) -> int:
+async def vectors_command(console: Console, off: bool) -> int:
     from clew.install import has_extra, install_command
 
     if not off and not has_extra("vectors"):
         raise InvalidArgument("the extra `vectors` is not installed", remedy=install_command("vectors"))
     setting = setting_named("store.vectors", "vectors")
     console.notes(set_in_file(config_path(console.environ), setting, not off))
-    loaded = read_config(console.environ, flags)
-    location = replace(configured_store(flags, console), with_vectors=not off)
+    loaded = read_config(console.environ, console.flags)
+    location = replace(configured_store(console), with_vectors=not off)
     made = 0
     if location.exists and not off:
-        made = run_with_store(location, partial(_make_vectors, console), named="the database")
+        async with location.open("the database") as store:
+            made = await _make_vectors(store, console)
     is_on = bool(loaded.value_of(setting.key))
     if is_on is off:
         console.note(f"{loaded.origin_of(setting.key)} overrules {loaded.path}")
     fields = {"vectors": is_on, "config": str(loaded.path), "store": location.label, "made": made}
     state = f"{setting.key} = {setting.shown(is_on)}  ({loaded.path})"
     done = "" if off else f"\nvectors of {plural(made, 'turn')} made; a running program uses them after a restart"
-    return console.show(fields, as_json, lambda: console.print(state + done))
+    return console.show(fields, lambda: console.print(state + done))
 
 
-async def _make_vectors(console: Console, store: Store) -> int:
-    """Make the vectors that are missing; of how many turns they were made."""
+async def _make_vectors(store: Store, console: Console) -> int:
+    """Make the vectors that are missing; returns of how many turns."""
     await store.index_waiting()
     waiting, made = await store.vectors_waiting(), 0
     while more := await store.embed_waiting(_EMBEDDED_AT_ONCE):
@@ -208,6 +205,7 @@ class SearchOptions:
 
 async def search_store(store: Store, query: str, asked: SearchOptions) -> SearchPage:
     """The hits, with the names of their sessions."""
+    from clew.cli.sessions import first_message
     from clew.store import SearchScope
     from clew.turn import search_history
 
@@ -222,21 +220,11 @@ async def search_store(store: Store, query: str, asked: SearchOptions) -> Search
         before=asked.until,
     )
     page = await search_history(store, query, scope, limit=min(asked.limit, MAX_LIMIT))
-    found = (it.hit.session for it in page.hits if it.hit.session)
-    ids = short_ids(found, await all_session_ids(store))
-    return SearchPage(page, await _first_messages(store, page), ids, is_one=bool(session or whole))
-
-
-async def _first_messages(store: Store, page: FoundPage) -> dict[int | None, str]:
-    """The first message of each conversation that has no title."""
-    from clew.cli.sessions import message_preview
-
-    first_messages: dict[int | None, str] = {}
-    for hit in (found.hit for found in page.hits):
-        if hit.title is None and hit.session is not None and hit.conversation not in first_messages:
-            first = await store.messages(hit.session, 0, 1, keep_damaged=True)
-            first_messages[hit.conversation] = message_preview(first[0].message) if first else ""
-    return first_messages
+    hits = [found.hit for found in page.hits if found.hit.session]
+    untitled = {hit.conversation: str(hit.session) for hit in reversed(hits) if hit.title is None}
+    openings = {conversation: await first_message(store, session) for conversation, session in untitled.items()}
+    ids = short_ids((str(hit.session) for hit in hits), await all_session_ids(store))
+    return SearchPage(page, openings, ids, is_one=bool(session or whole))
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,3 +443,25 @@ def _opened_json(message: OpenedMessage) -> dict[str, Any]:
         "result_of": message.call and {"number": message.call.number, "call": message.call.call},
         "results": [{"number": link.number, "call": link.call} for link in message.results],
     }
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+
+async def run_search(state: ChatState, words: str) -> None:
+    is_here = words == HERE_FLAG or words.startswith(f"{HERE_FLAG} ")
+    query = words.removeprefix(HERE_FLAG).strip() if is_here else words
+    if not query:
+        raise InvalidArgument("/search needs words to look for: /search retry backoff")
+    page = await search_store(state.app.store, query, SearchOptions(conversation=state.session if is_here else None))
+    if not page.result.hits:
+        elsewhere = "/search without --here looks everywhere" if is_here else "other words may find it"
+        state.show_text(f"Nothing found for {query!r} among {page.result.searched}; {elsewhere}.")
+        return
+
+    def print_page(console: Console) -> None:
+        print_results(page, "in this conversation" if is_here else "", console)
+        hint = "/pin mN keeps one of this conversation; /resume SESSION goes to another"
+        console.print_lines(["", *console.hint_lines(hint)])
+
+    state.show_page(print_page)

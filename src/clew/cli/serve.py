@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import socket
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from clew.cli.console import Console, stop_signals
+from clew.cli.console import Console, logged_warnings, stop_signals
 from clew.cli.options import Callback, OneOf, command, mode_option, option, set_option, shown_setups
 from clew.cli.pages import json_fields
-from clew.cli.store_access import open_location, store_location
-from clew.cli.workers import MAX_WORKERS, ServeOptions, run_workers, shared_port
-from clew.config import LoadedConfig, Settings, load_config
+from clew.cli.store_access import load_settings, store_location
+from clew.config import LoadedConfig, Settings
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.gateway import ClientSetup, GatewayObserver, ServedModel
+    from clew.gateway import ClientSetup, GatewayObserver
+    from clew.gateway import Mode as GatewayMode
     from clew.store import Store
 
 DEFAULT_PORT = 8787
@@ -113,51 +112,94 @@ def _limit_options(callback: Callback) -> Callback:
 @click.option("--add-breakpoints", is_flag=True, help="add cache breakpoints for Anthropic, for clients that set none")
 @click.option("--json", "as_json", is_flag=True, help="print where it listens as JSON")
 @set_option
-def serve_command(console: Console, show: str | None, flags: Sequence[str], **given: Any) -> int:
-    settings = {setting: given.pop(flag[2:].replace("-", "_")) for flag, setting in SETTINGS.items()}
-    own = [f"{setting}={str(value).lower()}" for setting, value in settings.items() if value is not None]
-    options = ServeOptions(**given, flags=(*flags, *own))
-    config = load_config(console.environ, options.flags)
-    console.notes(config.notices)
-    if show:
-        return _show(show, options, config, console)
+async def serve_command(console: Console, show: str | None, **given: Any) -> int:
     from clew.app import gateway_upstreams
 
-    upstreams = gateway_upstreams(config, console.environ, options.upstream)
-    addresses = [server.written for server in upstreams.servers]
-    serve = _serve if options.workers == 1 else _serve_by_workers
-    asyncio.run(serve(options, config, addresses, console))
+    settings = {setting: given.pop(flag[2:].replace("-", "_")) for flag, setting in SETTINGS.items()}
+    own = [f"{setting}={str(value).lower()}" for setting, value in settings.items() if value is not None]
+    console = replace(console, flags=(*console.flags, *own))
+    options = ServeOptions(**given, flags=console.flags)
+    config = load_settings(console)
+    if show:
+        return _show(show, options, config, console)
+    upstreams = [server.written for server in gateway_upstreams(config, console.environ, options.upstream).servers]
+    # A database that lacks migrations gets them here, once, before every worker opens it.
+    async with store_location(config.settings, console.environ).open() as store:
+        await _check_keys(store, options.host)
+    if options.workers != 1:
+        await _serve_by_workers(options, config, upstreams, console)
+        return 0
+    async with serving(options, config, console.environ, console.err) as address:
+        stopped = stop_signals()
+        _print_start(options, config, address, upstreams, console)
+        await stopped.wait()
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What the command line asks for, in values that JSON has: workers get them so."""
+
+    upstream: Sequence[str]
+    host: str
+    port: int
+    workers: int
+    mode: GatewayMode
+    name: Sequence[str]
+    add_breakpoints: bool
+    flags: Sequence[str]
+    """Settings for this run."""
+
+    def address(self, port: int) -> str:
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
+
+
 def _show(name: str, options: ServeOptions, config: LoadedConfig, console: Console) -> int:
-    from clew.gateway import CLIENT_SETUPS, served_model, setup_named
+    from clew.gateway import CLIENT_SETUPS, setup_named
 
-    setups, model = shown_setups("serve", name, CLIENT_SETUPS, setup_named), served_model(config.settings.model)
-    address = f"http://{options.bracketed_host}:{options.port or DEFAULT_PORT}"
-    fields = {"clients": [setup_json(setup, address, model) for setup in setups]}
-    return console.show(fields, options.as_json, lambda: print_setups(setups, address, model, console))
+    address = options.address(options.port or DEFAULT_PORT)
+    setups = shown_setups("serve", name, CLIENT_SETUPS, setup_named)
+    clients = _clients_json(setups, address, config)
+    return console.show({"clients": clients}, lambda: console.print_setups(clients))
 
 
-async def _serve(options: ServeOptions, config: LoadedConfig, upstreams: Sequence[str], console: Console) -> None:
+def _clients_json(setups: Iterable[ClientSetup], address: str, config: LoadedConfig) -> list[dict[str, Any]]:
+    """What points these programs at a gateway."""
+    from clew.gateway import fill_in, served_model
+
+    model = served_model(config.settings.model)
+    return [
+        {**json_fields(it, "name", "title", "where"), "lines": fill_in(it.lines, address, model), "window": it.window}
+        for it in setups
+    ]
+
+
+@asynccontextmanager
+async def serving(
+    options: ServeOptions,
+    config: LoadedConfig,
+    environ: Mapping[str, str],
+    err: TextIO,
+    *,
+    is_port_shared: bool = False,
+) -> AsyncIterator[str]:
+    """Run the gateway over the configured store; gives its address."""
     from clew.app import GatewayAppOptions, gateway_options, gateway_token, open_gateway
 
-    observers, stop = gateway_observers(config.settings, console.err)
-    location = store_location(config.settings, console.environ)
-    token = gateway_token(console.environ)
-    listen = gateway_options(config.settings, options.host, options.port, options.name, token)
-    app = GatewayAppOptions(
-        tuple(options.upstream), options.mode, listen, observers=observers, adds_breakpoints=options.add_breakpoints
-    )
-    try:
-        async with open_location(location) as store:
-            await _check_keys(store, options.host)
-            async with open_gateway(config, console.environ, store, app) as gateway:
-                stopped = stop_signals()
-                _tell(options, config, gateway.address, upstreams, console)
-                await stopped.wait()
-    finally:
-        stop()
+    listen = gateway_options(config.settings, options.host, options.port, options.name, gateway_token(environ))
+    with gateway_observers(config.settings, err) as observers:
+        app = GatewayAppOptions(
+            tuple(options.upstream),
+            options.mode,
+            replace(listen, is_port_shared=is_port_shared),
+            observers=observers,
+            adds_breakpoints=options.add_breakpoints,
+        )
+        async with (
+            store_location(config.settings, environ).open() as store,
+            open_gateway(config, environ, store, app) as gateway,
+        ):
+            yield gateway.address
 
 
 async def _serve_by_workers(
@@ -165,22 +207,19 @@ async def _serve_by_workers(
 ) -> None:
     """Answer in several processes on one port."""
     from clew.app import gateway_token
+    from clew.cli.workers import MAX_WORKERS, run_workers, shared_port
 
     if not 1 <= options.workers <= MAX_WORKERS or not hasattr(socket, "SO_REUSEPORT"):
         raise InvalidArgument(f"--workers takes 1 to {MAX_WORKERS}, on Linux or macOS, not {options.workers}")
-    location = store_location(config.settings, console.environ)
     gateway_token(console.environ)  # made once, before every worker reads it
-    # Opened here first: a database that lacks migrations gets them once, and its problems are reported once.
-    async with open_location(location) as store:
-        await _check_keys(store, options.host)
     try:
         held = shared_port(options.host, options.port)
     except OSError as error:
         raise InvalidArgument(f"{options.host}:{options.port} cannot be listened on ({error})") from error
     with held:
         port = held.getsockname()[1]
-        tell = partial(_tell, options, config, f"http://{options.bracketed_host}:{port}", upstreams, console)
-        await run_workers(replace(options, port=port), console.environ, console.note, tell)
+        on_ready = partial(_print_start, options, config, options.address(port), upstreams, console)
+        await run_workers(replace(options, port=port), console.environ, console.note, on_ready)
 
 
 async def _check_keys(store: Store, host: str) -> None:
@@ -192,71 +231,46 @@ async def _check_keys(store: Store, host: str) -> None:
         )
 
 
-def _tell(
+def _print_start(
     options: ServeOptions, config: LoadedConfig, address: str, upstreams: Sequence[str], console: Console
 ) -> None:
     """Print where the gateway is and who writes handoffs, then what to paste for the clients that fit its upstreams."""
-    from clew.gateway import served_model, setups_for
+    from clew.gateway import setups_for
 
-    store = store_location(config.settings, console.environ).label
+    store, gateway = store_location(config.settings, console.environ).label, config.settings.gateway
     many = {"workers": options.workers} if options.workers > 1 else {}
-    if options.as_json:
-        named = {"address": address, "upstream": upstreams[0], "mode": options.mode, "store": store}
-        chosen = json_fields(config.settings.gateway, "handoffs", "recall")
-        console.print_json({**named, "upstreams": upstreams, **chosen, **many})
-    else:
+
+    def draw() -> None:
         by = f" by {options.workers} workers" if many else ""
         console.print(f"Listening at {address} ({options.mode}){by}, upstream {', '.join(upstreams)}.")
         if options.mode == "compact":
-            console.print(HANDOFFS[config.settings.gateway.handoffs])
+            console.print(HANDOFFS[gateway.handoffs])
             console.print("A conversation is folded when it fills 85% of its model's window.")
-            console.print(RECALL[config.settings.gateway.recall])
+            console.print(RECALL[gateway.recall])
         console.print(f"Conversations are kept in {store}. Ctrl-C stops.")
-        print_setups(setups_for(upstreams), address, served_model(config.settings.model), console)
+        console.print_setups(_clients_json(setups_for(upstreams), address, config))
         console.print("\nOthers: clew serve --show all. Or nothing to paste: clew wrap -- COMMAND")
+
+    named = {"address": address, "upstream": upstreams[0], "mode": options.mode, "store": store}
+    console.show({**named, "upstreams": upstreams, **json_fields(gateway, "handoffs", "recall"), **many}, draw)
     console.out.flush()
 
 
-def gateway_observers(settings: Settings, err: TextIO) -> tuple[tuple[GatewayObserver, ...], Callable[[], None]]:
-    """The observers that the settings ask for, and the function that stops them."""
+@contextmanager
+def gateway_observers(settings: Settings, err: TextIO) -> Iterator[tuple[GatewayObserver, ...]]:
+    """The observers that the settings ask for; warnings are logged as these ask too."""
     from clew.gateway import ExchangeLog, GatewayLogFormatter, GatewayTelemetry, exporting_provider
 
-    observers: list[GatewayObserver] = []
-    handler = logging.StreamHandler(err)
     is_json = settings.gateway.log == "json"
-    handler.setFormatter(GatewayLogFormatter(is_json=is_json))
-    handler.setLevel(logging.WARNING)
-    logging.getLogger().addHandler(handler)
+    provider = exporting_provider() if settings.gateway.otel else None
+    observers: list[GatewayObserver] = []
     if settings.gateway.log != "none":
         observers.append(ExchangeLog(err, is_json=is_json))
-    provider = exporting_provider() if settings.gateway.otel else None
     if provider is not None:
         observers.append(GatewayTelemetry(provider))
-
-    def stop() -> None:
-        logging.getLogger().removeHandler(handler)
+    try:
+        with logged_warnings(err, GatewayLogFormatter(is_json=is_json)):
+            yield tuple(observers)
+    finally:
         if provider is not None:
             provider.shutdown()
-
-    return tuple(observers), stop
-
-
-def print_setups(setups: Iterable[ClientSetup], address: str, model: ServedModel, console: Console) -> None:
-    """For people: which file, the lines, and the setting of the window."""
-    from clew.gateway import fill_in
-
-    for setup in setups:
-        console.print()
-        console.print(console.style(f"{setup.title} ({setup.where}):", "bold"))
-        for line in fill_in(setup.lines, address, model).splitlines():
-            console.print(f"  {line}".rstrip())
-        if setup.window:
-            console.print(console.style(f"  # window: {setup.window}", "dim"))
-
-
-def setup_json(setup: ClientSetup, address: str, model: ServedModel) -> dict[str, Any]:
-    """For programs."""
-    from clew.gateway import fill_in
-
-    lines = fill_in(setup.lines, address, model)
-    return {"name": setup.name, "title": setup.title, "where": setup.where, "lines": lines, "window": setup.window}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,21 +22,7 @@ from clew.cli.options import (
     store_options,
     verb,
 )
-from clew.cli.pages import (
-    fact_lines,
-    format_time,
-    headed_table,
-    iso_time,
-    json_fields,
-    message_range,
-    page_width,
-    plural,
-    print_blocks,
-    print_lines,
-    table_lines,
-    title_lines,
-    writer_name,
-)
+from clew.cli.pages import format_time, iso_time, json_fields, message_range, plural, table_lines, writer_name
 from clew.cli.store_access import (
     NO_LIMIT,
     SessionRange,
@@ -45,9 +30,9 @@ from clew.cli.store_access import (
     configured_store,
     damage_notes,
     find_session,
-    run_with_store,
     session_range,
     short_ids,
+    stored_session,
 )
 from clew.cli.text import clip, display_width, printable, printable_line, whole_facts, wrap
 from clew.cli.usage import calls_text, usage_json
@@ -55,8 +40,9 @@ from clew.errors import InvalidArgument, StoreError
 from clew.messages import Message, arguments_of_call, calls_of, images_of, name_of_call, text_of
 
 if TYPE_CHECKING:
-    from clew.cli.maps import MapPage
+    from clew.cli.tui.state import ChatState
     from clew.store import CommittedCompaction, Session, Store, StoredMessage, UsageTotal
+    from clew.turn import Conversation
 
 NAMES_EPILOG = """\
 SESSION is an id, the beginning (s_4f1 or 4f1) or the end of one, or a title.
@@ -94,23 +80,25 @@ sessions_command = noun("list", EXAMPLES)
 @option("--before", "SESSION", "continue after this one", complete_sessions)
 @click.option("--all", "every", is_flag=True, help="also the sessions that ended in a compaction")
 @store_options
-def list_sessions(
-    console: Console, limit: int, before: str | None, every: bool, as_json: bool, flags: Sequence[str]
-) -> int:
-    async def read(store: Store) -> tuple[list[SessionListItem], dict[str, str], bool]:
+async def list_sessions(console: Console, limit: int, before: str | None, every: bool) -> int:
+    location = configured_store(console)
+    if not location.exists and not before:
+        return console.show(list_json(location.label, [], False), lambda: console.print(location.empty_message))
+    async with location.open(f"session {before!r}") as store:
         start = (await find_session(store, before)).id if before else None
         page = await store.list_sessions(limit=limit + 1, before=start, only_tips=not every)
         items = [await list_item(store, session) for session in page[:limit]]
-        return items, short_ids((it.session.id for it in items), await all_session_ids(store)), len(page) > limit
+        ids = short_ids((it.session.id for it in items), await all_session_ids(store))
 
-    location = configured_store(flags, console)
-    items, ids, more = list[SessionListItem](), dict[str, str](), False
-    if location.exists or before:
-        items, ids, more = run_with_store(location, read, named=f"session {before!r}")
-    draw = partial(print_list, location.label, items, ids, more, console)
-    if not location.exists:
-        draw = partial(console.print, location.empty_message)
-    return console.show(list_json(location.label, items, more), as_json, draw)
+    def draw() -> None:
+        if not items:
+            console.print(f"There are no sessions in {printable(location.label)}.")
+            return
+        console.print_all(session_table(items, ids, console, console.width))
+        if len(page) > limit:
+            console.note(printable(f"there are more: --limit N, or --before {ids[items[-1].session.id]}"))
+
+    return console.show(list_json(location.label, items, len(page) > limit), draw)
 
 
 @verb(
@@ -126,15 +114,10 @@ def list_sessions(
 @click.option("--all", "every", is_flag=True, help="every message")
 @click.option("--full", is_flag=True, help="each message whole, not one line of it")
 @store_options
-def show(
-    console: Console, session: str, view: bool, last: int, every: bool, full: bool, as_json: bool, flags: Sequence[str]
-) -> int:
-    details = run_with_store(
-        configured_store(flags, console),
-        lambda store: _read_details(store, session, view, None if every else last),
-        named=f"session {session!r}",
-    )
-    console.show(details_json(details), as_json, lambda: print_details(details, console, full=full))
+async def show(console: Console, session: str, view: bool, last: int, every: bool, full: bool) -> int:
+    async with stored_session(console, session) as (store, found):
+        details = await _read_details(store, found, view, None if every else last)
+    console.show(details_json(details), lambda: print_details(details, console, full=full))
     console.notes(damage_notes(row for each in details.messages if (row := each.row) is not None))
     return 0
 
@@ -144,36 +127,30 @@ def show(
 @option("--limit", "N", "how many trees (default 20)", type=one_or_more, default=str(LIST_LIMIT))
 @click.option("--nodes", is_flag=True, help="with the map of SESSION, part by part")
 @store_options
-def tree(console: Console, session: str | None, limit: int, nodes: bool, as_json: bool, flags: Sequence[str]) -> int:
+async def tree(console: Console, session: str | None, limit: int, nodes: bool) -> int:
     from clew.cli.maps import map_json, print_map, read_map
 
     if nodes and not session:
         remedy = "name it: clew sessions tree SESSION --nodes"
         raise InvalidArgument("--nodes draws the map of one conversation", remedy=remedy)
-
-    async def read(store: Store) -> tuple[SessionForest, MapPage | None]:
-        forest = await read_trees(store, session, limit)
-        if not nodes or session is None:
-            return forest, None
-        tip = await store.get_compression_tip((await find_session(store, session)).id)
-        return forest, await read_map(store, tip, (await store.view(tip, keep_damaged=True)).next_seq)
-
-    location = configured_store(flags, console)
-    forest, page = SessionForest((), 0), None
-    if location.exists or session:
-        forest, page = run_with_store(location, read, named=f"session {session!r}")
+    location = configured_store(console)
+    if not location.exists and not session:
+        return console.show(SessionForest((), 0).as_json(), lambda: console.print(location.empty_message))
+    async with location.open(f"session {session!r}") as store:
+        found = await find_session(store, session) if session else None
+        forest, fields = await read_trees(store, found, limit), {}
+        if nodes and found is not None:
+            tip = await store.get_compression_tip(found.id)
+            page = await read_map(store, tip, (await store.view(tip, keep_damaged=True)).next_seq)
+            fields["map"] = map_json(page)
 
     def draw() -> None:
-        if not location.exists:
-            console.print(location.empty_message)
-            return
         print_trees(forest, console)
-        if page is not None:
+        if nodes:
             console.print()
             print_map(page, console, "--json has the parts of parts, and who wrote each")
 
-    fields = forest.as_json() if page is None else {**forest.as_json(), "map": map_json(page)}
-    return console.show(fields, as_json, draw)
+    return console.show({**forest.as_json(), **fields}, draw)
 
 
 @verb(sessions_command, "state", "files, tests, settings, rules, tasks: values now, or at a message", NAMES_EPILOG)
@@ -182,18 +159,13 @@ def tree(console: Console, session: str | None, limit: int, nodes: bool, as_json
 @option("--kind", "KIND", f"only these: {', '.join(STATE_KINDS)}", type=OneOf(STATE_KINDS))
 @click.option("--all", "every", is_flag=True, help="not only the newest of each kind")
 @store_options
-def state(
-    console: Console, session: str, at: int | None, kind: str | None, every: bool, as_json: bool, flags: Sequence[str]
-) -> int:
-    from clew.cli.state import StatePage, kind_named, print_state, read_state_page, state_json
+async def state(console: Console, session: str, at: int | None, kind: str | None, every: bool) -> int:
+    from clew.cli.state import kind_named, print_state, read_state_page, state_json
 
-    async def read(store: Store) -> StatePage:
-        found = await find_session(store, session)
+    async with stored_session(console, session) as (store, found):
         chosen = kind_named(kind) if kind else None
-        return await read_state_page(store, found.id, at=at, kind=chosen, whole=every or as_json)
-
-    page = run_with_store(configured_store(flags, console), read, named=f"session {session!r}")
-    return console.show(state_json(page), as_json, lambda: print_state(page, console, "--all, or --kind files"))
+        page = await read_state_page(store, found.id, at=at, kind=chosen, whole=every or console.as_json)
+    return console.show(state_json(page), lambda: print_state(page, console, "--all, or --kind files"))
 
 
 export_command.short_help = "write a conversation to a file, for other programs"
@@ -205,46 +177,39 @@ sessions_command.add_command(export_command, "export")
 @click.argument("title", metavar="TITLE", required=False)
 @click.option("--none", is_flag=True, help="take the title away")
 @store_options
-def rename(console: Console, session: str, title: str | None, none: bool, as_json: bool, flags: Sequence[str]) -> int:
+async def rename(console: Console, session: str, title: str | None, none: bool) -> int:
     if (title is None) == (not none):
         raise InvalidArgument("sessions rename: TITLE is missing", remedy="give one, or --none to take the title away")
     if title is not None and not title.strip():
         raise InvalidArgument("an empty title is none", remedy="give some words, or --none to take the title away")
-
-    async def work(store: Store) -> Session:
-        found = await find_session(store, session)
+    async with stored_session(console, session) as (store, found):
+        # The whole chain: to a person it is one conversation with one title.
         for each in await store.sessions_of(found.conversation):
-            # The whole chain: to a person it is one conversation with one title.
             await store.rename(each.id, title)
-        return await store.session(found.id)
-
-    now = run_with_store(configured_store(flags, console), work, named=f"session {session!r}")
+        now = await store.session(found.id)
     words = f"is now called {now.title!r}" if now.title else "has no title any more"
-    return console.show({"session": session_json(now)}, as_json, lambda: console.say(f"{now.id} {words}."))
+    return console.show({"session": session_json(now)}, lambda: console.say(f"{now.id} {words}."))
 
 
 @verb(sessions_command, "undo", "take back the newest compaction: the former view returns", NAMES_EPILOG)
 @session_argument
 @store_options
-def undo(console: Console, session: str, as_json: bool, flags: Sequence[str]) -> int:
-    async def work(store: Store) -> tuple[Session, CommittedCompaction | None, int, bool]:
-        found = await find_session(store, session)
+async def undo(console: Console, session: str) -> int:
+    async with stored_session(console, session) as (store, found):
         undone = await store.undo(found.id)
         tip = await store.session(await store.get_compression_tip(found.id))
         view = await store.view(tip.id)
-        return tip, undone, len(view.messages), view.base is not None
-
-    tip, undone, seen, another = run_with_store(configured_store(flags, console), work, named=f"session {session!r}")
     if undone is None:
         raise StoreError(f"no compaction is in effect in {tip.id}: its view is the whole history, nothing was undone")
-    again = "; the one before it is in effect, undo again to take that back too" if another else ""
+    is_another = view.base is not None
+    again = "; the one before it is in effect, undo again to take that back too" if is_another else ""
     words = (
         f"The compaction of {format_time(undone.at)} ({folded_range(undone)} folded, "
-        f"{token_change(undone, console)}) is undone: "
-        f"{tip.id} shows {plural(seen, 'message')} again, later ones included{again}. Nothing was deleted."
+        f"{token_change(undone, console)}) is undone: {tip.id} shows {plural(len(view.messages), 'message')} again, "
+        f"later ones included{again}. Nothing was deleted."
     )
-    fields = {"session": session_json(tip), "undone": compaction_json(undone), "messages_in_view": seen}
-    return console.show({**fields, "another_in_effect": another}, as_json, lambda: console.say(words))
+    fields = {"session": session_json(tip), "undone": compaction_json(undone), "messages_in_view": len(view.messages)}
+    return console.show({**fields, "another_in_effect": is_another}, lambda: console.say(words))
 
 
 @verb(sessions_command, "branch", "start a new session from the beginning of another", NAMES_EPILOG)
@@ -252,54 +217,41 @@ def undo(console: Console, session: str, as_json: bool, flags: Sequence[str]) ->
 @option("--at", "N", "share the first N messages (default: all)", type=parse_count)
 @option("--title", "TITLE", "a title for the branch")
 @store_options
-def branch(
-    console: Console, session: str, at: int | None, title: str | None, as_json: bool, flags: Sequence[str]
-) -> int:
-    async def work(store: Store) -> tuple[Session, Session]:
-        origin = await find_session(store, session)
+async def branch(console: Console, session: str, at: int | None, title: str | None) -> int:
+    async with stored_session(console, session) as (store, origin):
         made = await store.branch(origin.id, at)
-        return origin, (await store.rename(made.id, title) if title else made)
-
-    origin, made = run_with_store(configured_store(flags, console), work, named=f"session {session!r}")
+        if title:
+            made = await store.rename(made.id, title)
     shared = f"the first {plural(made.first_seq, 'message')} of" if made.first_seq != 1 else "the first message of"
     words = f"{made.id} shares {shared} {origin.id}; new messages of one are not in the other."
-    return console.show({"session": session_json(made), "shared": made.first_seq}, as_json, lambda: console.say(words))
+    return console.show({"session": session_json(made), "shared": made.first_seq}, lambda: console.say(words))
 
 
 @verb(sessions_command, "delete", "remove a whole conversation, for good", NAMES_EPILOG)
 @session_argument
 @click.option("--yes", is_flag=True, help="do not ask")
 @store_options
-def delete(console: Console, session: str, yes: bool, as_json: bool, flags: Sequence[str]) -> int:
+async def delete(console: Console, session: str, yes: bool) -> int:
+    from clew.store import InUse
 
     if not yes and not console.is_typed_at:
         problem = f"delete removes {session!r} for good and asks first, but there is no terminal to ask at"
         raise InvalidArgument(problem, remedy="add --yes if it is meant")
-
-    async def work(store: Store) -> tuple[Session, int] | None:
-        from clew.store import InUse
-
-        found = await find_session(store, session)
+    async with stored_session(console, session) as (store, found):
         chain = await store.sessions_of(found.conversation)
         own = (await session_range(store, chain[-1], chain)).stop - chain[0].first_seq
         title = f" {found.title!r}" if found.title else ""
         size = f"{plural(own, 'message')} in {plural(len(chain), 'session')}"
-        if not yes and not console.confirm(
-            f"Delete {found.id}{title} with its whole conversation, {size}, for good? [y/N] "
-        ):
-            return None
+        question = f"Delete {found.id}{title} with its whole conversation, {size}, for good? [y/N] "
+        if not yes and not console.confirm(question):
+            console.note("nothing was deleted")
+            return 1
         try:
-            return found, await store.delete(found.id)
+            count = await store.delete(found.id)
         except InUse as error:
             raise StoreError(str(error), remedy=f"`clew sessions tree {found.id}` shows them") from error
-
-    done = run_with_store(configured_store(flags, console), work, named=f"session {session!r}")
-    if done is None:
-        console.note("nothing was deleted")
-        return 1
-    gone, count = done
-    words = f"{gone.id} is deleted: {plural(count, 'message')}, for good. The cost of its calls stays in the totals."
-    return console.show({"deleted": session_json(gone), "messages": count}, as_json, lambda: console.say(words))
+    words = f"{found.id} is deleted: {plural(count, 'message')}, for good. The cost of its calls stays in the totals."
+    return console.show({"deleted": session_json(found), "messages": count}, lambda: console.say(words))
 
 
 async def list_item(store: Store, session: Session) -> SessionListItem:
@@ -316,10 +268,9 @@ async def list_item(store: Store, session: Session) -> SessionListItem:
     return SessionListItem(session, span, folds, message_preview(shown.message) if shown else "")
 
 
-async def _read_details(store: Store, name: str, as_view: bool, last: int | None) -> SessionDetails:
+async def _read_details(store: Store, session: Session, as_view: bool, last: int | None) -> SessionDetails:
     from clew.store import CallFilter
 
-    session = await find_session(store, name)
     chain = await store.sessions_of(session.conversation)
     span = await session_range(store, session, chain)
     view = await store.view(session.id, keep_damaged=True)
@@ -412,16 +363,6 @@ class SessionDetails:
         return self.in_view if self.is_view else self.span.stop
 
 
-def print_list(store: str, items: Sequence[SessionListItem], ids: dict[str, str], more: bool, console: Console) -> None:
-    """The sessions of a store; `ids` are their short ids."""
-    if not items:
-        console.print(f"There are no sessions in {printable(store)}.")
-        return
-    console.print_all(session_table(items, ids, console, console.width))
-    if more:
-        console.note(printable(f"there are more: --limit N, or --before {ids[items[-1].session.id]}"))
-
-
 def list_json(store: str, items: Sequence[SessionListItem], more: bool) -> dict[str, Any]:
     sessions = [
         {
@@ -470,7 +411,7 @@ def session_table(
         marks = ["", *(f"{'*' if each.session.id == here else ''}{at}" for at, each in enumerate(items, 1))]
         rows = [(f"{mark:>3}  {row[0]}", *row[1:4], row[-1]) for mark, row in zip(marks, rows, strict=True)]
         aligns = "<<>><"
-    first, *lines = headed_table(rows, aligns, console, width)
+    first, *lines = console.headed_table(rows, aligns, width)
     widths = [len(row[0]) for row in rows[1:]]
     return [first, *(console.style(line[:at], "cyan") + line[at:] for at, line in zip(widths, lines, strict=True))]
 
@@ -483,12 +424,12 @@ def branch_name(session: Session) -> str:
 def print_details(details: SessionDetails, console: Console, *, full: bool) -> None:
     """One session; `full` shows each message whole, not one line of it."""
     messages = _full_messages(details, console) if full else _message_rows(details, console)
-    facts = fact_lines(_facts_of(details, console), console, names=11)
+    facts = console.fact_lines(_facts_of(details, console), names=11)
     session = details.session
     first = (message_preview(it.message) for it in details.messages if it.message.get("role") == "user")
     about = (session.id, session.kind, session.source, session.model or "no model named")
-    title = title_lines(session.title or next(first, "") or "(no title)", map(printable, about), console)
-    print_blocks([title, facts, messages], console)
+    title = console.title_lines(session.title or next(first, "") or "(no title)", map(printable, about))
+    console.print_blocks([title, facts, messages])
 
 
 def details_json(details: SessionDetails) -> dict[str, Any]:
@@ -581,8 +522,8 @@ def _heading(details: SessionDetails, console: Console) -> str:
     if count == details.total:
         return console.style(f"all of {where}", "bold")
     text, hint = f"the last {count:,} of {details.total:,} messages of {where}", "  --all, --last N, --full"
-    fits = len(text) + len(hint) < page_width(console)
-    return console.style(clip(text, page_width(console)), "bold") + (console.style(hint, "dim") if fits else "")
+    fits = len(text) + len(hint) < console.page_width
+    return console.style(clip(text, console.page_width), "bold") + (console.style(hint, "dim") if fits else "")
 
 
 def _message_rows(details: SessionDetails, console: Console) -> Iterator[str]:
@@ -598,7 +539,7 @@ def _message_rows(details: SessionDetails, console: Console) -> Iterator[str]:
         for line in details.messages
     ]
     colors = {"user": "green", "assistant": "yellow", "tool": "magenta", "system": "blue"}
-    for line, text in zip(details.messages, table_lines(rows, "><<<<", page_width(console)), strict=True):
+    for line, text in zip(details.messages, table_lines(rows, "><<<<", console.page_width), strict=True):
         role = str(line.message.get("role"))
         yield text.replace(role, console.style(role, colors[role]), 1) if role in colors else text
 
@@ -610,7 +551,7 @@ def _full_messages(details: SessionDetails, console: Console) -> Iterator[str]:
         tool = f" {printable(line.row.tool)}" if line.row and line.row.tool else ""
         when = "written by a compaction" if line.is_written else format_time(line.row.at) if line.row else ""
         head = f"{_message_number(line)} {printable(str(line.message.get('role')))}{tool}  {when} "
-        yield console.style(head + rule * max(0, page_width(console) - display_width(head)), "cyan")
+        yield console.style(head + rule * max(0, console.page_width - display_width(head)), "cyan")
         for text in text_of(line.message).splitlines():
             yield printable(text)
         for call in calls_of(line.message):
@@ -649,7 +590,7 @@ class SessionChain:
     """The sessions of one conversation, oldest first."""
 
     nodes: tuple[SessionNode, ...]
-    first_message: str = ""
+    first_message: str
 
     @property
     def title(self) -> str | None:
@@ -691,61 +632,40 @@ class SessionForest:
         return {"trees": [tree.as_json() for tree in self.trees], "more": self.more}
 
 
-@dataclass(frozen=True, slots=True)
-class _SessionIndex:
-    """Every session of a store, by conversation and by parent."""
-
-    chains: Mapping[int, list[Session]]
-    children: Mapping[str, list[int]]
-    """The conversations that branched off from a session."""
-
-
-async def read_trees(store: Store, name: str | None, limit: int) -> SessionForest:
+async def read_trees(store: Store, session: Session | None, limit: int) -> SessionForest:
     """The tree that holds a session, or the newest trees."""
-    every = list(reversed(await store.list_sessions(limit=NO_LIMIT)))
-    index = _index_sessions(every)
-    by_id = {each.id: each for each in every}
-    if name is not None:
-        root = _root_of(await find_session(store, name), by_id)
-        return SessionForest((await _read_chain(store, root.conversation, index, 0),), 0, tuple(by_id))
-    roots = [chain[0] for chain in index.chains.values() if chain[0].parent_session_id not in by_id]
-    newest = [session.conversation for session in reversed(roots)]
-    trees = [await _read_chain(store, conversation, index, 0) for conversation in newest[:limit]]
-    return SessionForest(tuple(trees), max(0, len(newest) - limit), tuple(by_id))
+    by_id = {each.id: each for each in await store.list_sessions(limit=NO_LIMIT)}
+    roots = [each for each in by_id.values() if each.parent_session_id not in by_id]
+    if session is not None:
+        while session.parent_session_id in by_id:
+            session = by_id[str(session.parent_session_id)]
+        roots = [session]
+    trees = [await _read_chain(store, root.conversation, 0) for root in roots[:limit]]
+    return SessionForest(tuple(trees), max(0, len(roots) - limit), tuple(by_id))
 
 
-def _index_sessions(every: list[Session]) -> _SessionIndex:
-    chains: dict[int, list[Session]] = {}
-    for session in every:
-        chains.setdefault(session.conversation, []).append(session)
-    children: dict[str, list[int]] = {}
-    for conversation, chain in chains.items():
-        if chain[0].parent_session_id is not None:
-            children.setdefault(chain[0].parent_session_id, []).append(conversation)
-    return _SessionIndex(chains, children)
-
-
-def _root_of(session: Session, by_id: Mapping[str, Session]) -> Session:
-    seen: set[str] = set()
-    while session.parent_session_id in by_id and session.id not in seen:
-        seen.add(session.id)
-        session = by_id[str(session.parent_session_id)]
-    return session
-
-
-async def _read_chain(store: Store, conversation: int, index: _SessionIndex, depth: int) -> SessionChain:
-    sessions = index.chains[conversation]
+async def _read_chain(store: Store, conversation: int, depth: int) -> SessionChain:
+    sessions = await store.sessions_of(conversation)
     compactions: dict[str, CommittedCompaction] = {}
     if len(sessions) > 1:
         compactions = {each.session: each for each in await store.compactions(sessions[-1].id, keep_damaged=True)}
     nodes = []
     for session in sessions:
-        below = index.children.get(session.id, []) if depth < MAX_DEPTH else []
-        children = [await _read_chain(store, each, index, depth + 1) for each in below]
+        below = await store.children_of(session.id) if depth < MAX_DEPTH else []
+        children = [
+            await _read_chain(store, child.conversation, depth + 1)
+            for child in below
+            if child.conversation != conversation
+        ]
         span = await session_range(store, session, sessions)
         nodes.append(SessionNode(session, span, compactions.get(session.id), tuple(children)))
-    first = await store.messages(sessions[0].id, 0, 1, keep_damaged=True)
-    return SessionChain(tuple(nodes), message_preview(first[0].message) if first else "(empty)")
+    return SessionChain(tuple(nodes), await first_message(store, sessions[0].id) or "(empty)")
+
+
+async def first_message(store: Store, session: str) -> str:
+    """A preview of the first message of a session; empty where there is none."""
+    first = await store.messages(session, 0, 1, keep_damaged=True)
+    return message_preview(first[0].message) if first else ""
 
 
 def print_trees(forest: SessionForest, console: Console, here: str = "") -> None:
@@ -770,9 +690,9 @@ class TreeDrawing:
     here: str
 
     def print(self, tree: SessionChain) -> None:
-        room = page_width(self.console)
-        print_lines([self.console.style(clip(printable(tree.title or tree.first_message), room), "bold")], self.console)
-        print_lines(self._chain_lines(tree, room), self.console)
+        room = self.console.page_width
+        self.console.print_lines([self.console.style(clip(printable(tree.title or tree.first_message), room), "bold")])
+        self.console.print_lines(self._chain_lines(tree, room))
 
     def _chain_lines(self, chain: SessionChain, room: int) -> Iterator[str]:
         """The sessions of a chain, each with what branched off from it before the next one."""
@@ -819,3 +739,130 @@ class TreeDrawing:
         line = whole_facts(map(printable, facts), room - display_width(name) - len(mark) - 2)
         styled_mark = self.console.style(mark, "bold", "green")
         return self.console.style(name, "cyan") + (f"  {line}" if line else "") + styled_mark
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+MAX_LISTED = 15
+MAX_SEARCHED = 500
+"""Conversations that are read at most for words in their first message."""
+
+
+async def run_new(state: ChatState, words: str) -> None:
+    app, title = state.app, words or None
+    conversation = await state.conversation()
+    old, was_empty = conversation.session, not conversation.view.next_seq
+    if was_empty and title is None:
+        state.show_text("This conversation is still empty: it is a fresh one.")
+        return
+    if was_empty:
+        await app.store.rename(old, title)
+        state.show_text(f"This conversation is still empty; it is now called {words!r}.")
+        return
+    name = (await app.store.session(old)).title
+    await app.runtime.end(old, "new")
+    await _enter(state, await app.new_session(title))
+    state.show_text(
+        f"A fresh conversation begins{f': {words}' if words else ''}.",
+        f"The one before is kept: /resume {old} goes back to it{f': {name}' if name else '.'}",
+    )
+
+
+async def run_resume(state: ChatState, words: str) -> None:
+    if not words:
+        await run_sessions(state, "")
+        return
+    store = state.app.store
+    found = _listed_session(state, words) or (await find_session(store, words)).id
+    conversation = await state.app.runtime.conversation(await store.get_compression_tip(found))
+    if conversation is await state.conversation():
+        state.show_text("That is the conversation you are in.")
+        return
+    session = await store.session(conversation.session)
+    why_not = await state.app.use_model_of(session.id)
+    await _enter(state, conversation.session)
+    title = session.title or (await list_item(store, session)).first_message
+    facts = list(_resumed_facts(conversation, f"{session.model} ({why_not})" if why_not else None))
+
+    def lines(console: Console) -> Iterator[str]:
+        yield console.style(clip(f"back in: {printable(title)}", console.page_width), "bold")
+        yield from console.fact_lines(facts)
+
+    state.show_lines(lines)
+
+
+async def _enter(state: ChatState, session: str) -> None:
+    state.session, state.previewed = session, None
+    await state.conversation()
+    await state.learn_names()
+
+
+def _resumed_facts(conversation: Conversation, model_before: str | None) -> Iterator[tuple[str, str]]:
+    yield "session", conversation.session
+    yield "messages", f"{conversation.view.next_seq:,} in the history, {len(conversation.messages):,} in view"
+    yield "tokens", f"{conversation.size.tokens:,} of {conversation.window.tokens:,}"
+    model = conversation.target.model
+    yield "model", f"{model}; before: {model_before}" if model_before else model
+    spoken = [message for message in conversation.messages if message["role"] in ("user", "assistant")]
+    for message in spoken[-2:]:
+        yield "you" if message["role"] == "user" else "it", message_preview(message)
+
+
+def _listed_session(state: ChatState, words: str) -> str | None:
+    """The session that a number of the last list means."""
+    number = int(words) if words.isascii() and words.isdigit() and len(words) < 6 else 0
+    if not number:
+        return None
+    if not state.listed:
+        raise InvalidArgument(f"there is no list yet that {number} could be of", remedy="/resume shows one")
+    if number > len(state.listed):
+        raise InvalidArgument(
+            f"the list has {plural(len(state.listed), 'conversation')}", remedy=f"there is no {number}"
+        )
+    return state.listed[number - 1]
+
+
+async def run_sessions(state: ChatState, words: str) -> None:
+    """A numbered list of conversations, newest first."""
+    store = state.app.store
+    here = (await state.conversation()).session
+    found = await _matching_sessions(state, words)
+    items = found[:MAX_LISTED]
+    if not items:
+        none = "There are no conversations yet but this one."
+        missing = f"No conversation is called or begins with {words!r}; /search looks into all of them."
+        state.show_text(missing if words else none)
+        return
+    state.listed = tuple(each.session.id for each in items)
+    ids = short_ids(state.listed, await all_session_ids(store))
+    await state.learn_names()
+
+    def lines(console: Console) -> Iterator[str]:
+        yield from session_table(items, ids, console, console.page_width, here)
+        more = "; there are more: /sessions WORDS" if len(found) > MAX_LISTED else ""
+        star = "* is here; " if here in state.listed else ""
+        yield from console.hint_lines(f"{star}/resume NUMBER continues one{more}")
+
+    state.show_lines(lines)
+
+
+async def _matching_sessions(state: ChatState, words: str) -> list[SessionListItem]:
+    """Conversations whose title, id or first message has all the words; one more than a list shows."""
+    store = state.app.store
+    found: list[SessionListItem] = []
+    for session in await store.list_sessions(limit=MAX_SEARCHED, only_tips=True):
+        first = await first_message(store, session.id)
+        about = f"{session.title or ''} {session.id} {first}".casefold()
+        matches = all(word in about for word in words.casefold().split())
+        if first and matches and session.kind != "subagent":
+            found.append(await list_item(store, session))
+        if len(found) > MAX_LISTED:
+            break
+    return found
+
+
+async def run_tree(state: ChatState, words: str) -> None:
+    del words
+    here, store = (await state.conversation()).session, state.app.store
+    forest = await read_trees(store, await store.session(here), 1)
+    state.show_page(lambda console: print_trees(forest, console, here))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,69 +41,52 @@ examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SetupRequest:
-    """What is asked for."""
-
-    program: str
-    undo: bool
-    check: bool
-    show: bool
-    as_json: bool
-
-
 @command(EXAMPLES, exclusive=("undo", "check"))
 @click.argument("program", metavar="PROGRAM", type=OneOf(PROGRAMS))
 @click.option("--undo", is_flag=True, help="remove what was written")
 @click.option("--check", is_flag=True, help="say whether it is installed and whether Clew answers")
 @click.option("--print", "show", is_flag=True, help="show what would change, also with --undo, and change nothing")
 @json_option
-def setup_command(console: Console, program: str, undo: bool, check: bool, show: bool, as_json: bool) -> int:
+def setup_command(console: Console, program: str, undo: bool, check: bool, show: bool) -> int:
     if check and show:
         raise InvalidArgument("--check: not allowed with --print", remedy="give one of them")
-    asked = SetupRequest(program, undo, check, show, as_json)
     if program == "hermes":
-        return _run_hermes(asked, console)
+        return _run_hermes(console, undo, check, show)
     if program == "service":
-        return _run_service(asked, console)
-    return _check_plugin(asked, console) if check else _run_plugin(asked, console)
+        return _run_service(console, undo, check, show)
+    return _check_plugin(program, console) if check else _run_plugin(program, console, undo, show)
 
 
-# -- plugins -----------------------------------------------------------------------------------------------------------
-
-
-def _run_plugin(asked: SetupRequest, console: Console) -> int:
+def _run_plugin(name: str, console: Console, undo: bool, show: bool) -> int:
     from clew.app.inside_app import InsideNote, read_note, start_command, write_note
     from clew.integrations.inside_setup import apply_changes, inside_program, planned_changes
 
-    program = inside_program(asked.program)
-    changes = planned_changes(program, console.environ, undo=asked.undo)
-    if not asked.show:
-        if not asked.undo:
+    program = inside_program(name)
+    changes = planned_changes(program, console.environ, undo=undo)
+    if not show:
+        if not undo:
             known = read_note(console.environ)
             write_note(console.environ, InsideNote(start_command(), known.url, known.token, known.pid))
-        changes = apply_changes(program, changes, console.environ, undo=asked.undo)
+        changes = apply_changes(program, changes, console.environ, undo=undo)
     needed = [change for change in changes if change.is_change]
-    fields = {"program": program.name, "applied": not asked.show, "changes": [_change_json(it) for it in needed]}
+    fields = {"program": program.name, "applied": not show, "changes": [_change_json(it) for it in needed]}
 
     def draw() -> None:
-        for line in _change_lines(needed, is_applied=not asked.show):
-            console.print(line)
+        _print_changes(needed, console, is_applied=not show)
         if not needed:
-            console.print(f"{program.title}: {'nothing of Clew is there' if asked.undo else 'set up already'}")
-        elif not asked.show:
-            ends = "compacts by itself again" if asked.undo else "compacts with Clew"
+            console.print(f"{program.title}: {'nothing of Clew is there' if undo else 'set up already'}")
+        elif not show:
+            ends = "compacts by itself again" if undo else "compacts with Clew"
             console.print(f"{program.title} {ends} from its next start on.")
 
-    console.show(fields, asked.as_json, draw)
-    return 0
+    return console.show(fields, draw)
 
 
-def _check_plugin(asked: SetupRequest, console: Console) -> int:
+def _check_plugin(name: str, console: Console) -> int:
     from clew.app.inside_app import ensure_service
     from clew.integrations.inside_setup import inside_program, is_installed
 
-    program = inside_program(asked.program)
+    program = inside_program(name)
     installed = is_installed(program, console.environ)
     url, problem = "", ""
     try:
@@ -118,60 +100,45 @@ def _check_plugin(asked: SetupRequest, console: Console) -> int:
         console.print(f"The plugin of {program.title} {state}.")
         console.print(problem or f"Clew answers at {url}.")
 
-    console.show(fields, asked.as_json, draw)
+    console.show(fields, draw)
     return 0 if installed and not problem else 1
 
 
-def _change_lines(changes: Sequence[FileChange], *, is_applied: bool) -> list[str]:
-    lines = []
+def _print_changes(changes: Sequence[FileChange], console: Console, *, is_applied: bool) -> None:
+    """Each file, and of a config the lines that change."""
+    from difflib import unified_diff
+
     for change in changes:
         verb = "add" if change.before is None else "remove" if change.after is None else "change"
         done = {"add": "added", "remove": "removed", "change": "changed"}[verb]
-        lines.append(f"{done if is_applied else verb} {change.path}")
+        console.print(f"{done if is_applied else verb} {change.path}")
         if change.is_config:
-            lines += _difference(change)
-    return lines
-
-
-def _difference(change: FileChange) -> list[str]:
-    from difflib import unified_diff
-
-    before, after = ((text or "").splitlines() for text in (change.before, change.after))
-    return [f"  {line}" for line in list(unified_diff(before, after, lineterm="", n=1))[2:]]
+            before, after = ((text or "").splitlines() for text in (change.before, change.after))
+            difference = list(unified_diff(before, after, lineterm="", n=1))[2:]
+            console.print_all(f"  {line}" for line in difference)
 
 
 def _change_json(change: FileChange) -> dict[str, Any]:
     return {"path": str(change.path), "before": change.before, "after": change.after}
 
 
-# -- the service -------------------------------------------------------------------------------------------------------
-
-
-def _run_service(asked: SetupRequest, console: Console) -> int:
+def _run_service(console: Console, undo: bool, check: bool, show: bool) -> int:
     from clew.app.inside_app import ask_service, ensure_service, read_note, stop_service
 
-    if asked.undo and not asked.show:
-        ended = stop_service(console.environ)
-        return _tell_service(asked, console, "", "The service was ended." if ended else "No service answers.")
-    if asked.check or asked.show:
+    url, message = "", "No service answers."
+    if undo and not show:
+        message = "The service was ended." if stop_service(console.environ) else message
+    elif check or show:
         note = read_note(console.environ)
-        answers = ask_service(note) is not None
-        _tell_service(asked, console, note.url if answers else "", "" if answers else "No service answers.")
-        return 0 if answers or asked.show else 1
-    return _tell_service(asked, console, ensure_service(console.environ)[0].url)
+        url = note.url if ask_service(note) is not None else ""
+    else:
+        url = ensure_service(console.environ)[0].url
+    message = f"Clew answers at {url}." if url else message
+    console.show({"program": "service", "url": url or None, "message": message}, lambda: console.print(message))
+    return 1 if check and not url else 0
 
 
-def _tell_service(asked: SetupRequest, console: Console, url: str, line: str = "") -> int:
-    message = line or f"Clew answers at {url}."
-    fields = {"program": "service", "url": url or None, "message": message}
-    console.show(fields, asked.as_json, lambda: console.print(message))
-    return 0
-
-
-# -- Hermes ------------------------------------------------------------------------------------------------------------
-
-
-def _run_hermes(asked: SetupRequest, console: Console) -> int:
+def _run_hermes(console: Console, undo: bool, check: bool, show: bool) -> int:
     from clew.integrations.hermes_setup import (
         check_hermes,
         hermes_config_path,
@@ -182,44 +149,43 @@ def _run_hermes(asked: SetupRequest, console: Console) -> int:
     )
 
     folder = hermes_config_path(console.environ).parent
-    if not asked.undo and not folder.is_dir() and shutil.which("hermes", path=console.environ.get("PATH")) is None:
+    if not undo and not folder.is_dir() and shutil.which("hermes", path=console.environ.get("PATH")) is None:
         problem = f"there is no Hermes Agent here: neither a folder {folder} nor a program `hermes`"
         raise InvalidArgument(problem, remedy="install it, or name its folder with HERMES_HOME")
     changed: list[str] = []
-    planned = None if asked.check else planned_hermes_change(console.environ, undo=asked.undo)
+    planned = None if check else planned_hermes_change(console.environ, undo=undo)
     needed = [planned] if planned is not None and planned.is_change else []
-    if asked.check or asked.show:
+    if check or show:
         config = read_hermes_config(console.environ)
     else:
-        config, changed = (undo_hermes_setup if asked.undo else set_up_hermes)(console.environ)
-    check = check_hermes(console.environ)
-    problems = list(check.problems) if check else []
-    if asked.check and check is None:
+        config, changed = (undo_hermes_setup if undo else set_up_hermes)(console.environ)
+    found = check_hermes(console.environ)
+    problems = list(found.problems) if found else []
+    if check and found is None:
         problems = [f"{config.path} does not name Clew: clew setup hermes"]
     fields = {
-        "program": asked.program,
+        "program": "hermes",
         "config": str(config.path),
         "changed": changed,
         "changes": [_change_json(change) for change in needed],
         "in_use": config.is_complete and not problems,
-        "python": check.python if check else None,
+        "python": found.python if found else None,
         "problems": problems,
     }
 
     def draw() -> None:
-        for line in _change_lines(needed, is_applied=not asked.show):
-            console.print(line)
-        if asked.show and not needed:
+        _print_changes(needed, console, is_applied=not show)
+        if show and not needed:
             console.print(f"{config.path}: nothing to change")
         elif changed:
-            console.print(f"{config.path}: {'took out' if asked.undo else 'set'} {' and '.join(changed)}")
-        elif not asked.check and not asked.show:
-            console.print(f"{config.path}: {'nothing of Clew is in it' if asked.undo else 'both keys are set already'}")
+            console.print(f"{config.path}: {'took out' if undo else 'set'} {' and '.join(changed)}")
+        elif not check and not show:
+            console.print(f"{config.path}: {'nothing of Clew is in it' if undo else 'both keys are set already'}")
         for problem in problems:
             console.error(problem)
-        if not problems and not asked.undo and not asked.show:
-            where = f" ({check.python})" if check and check.python else ""
+        if not problems and not undo and not show:
+            where = f" ({found.python})" if found and found.python else ""
             console.print(f"Hermes folds with Clew from its next start on{where}.")
 
-    console.show(fields, asked.as_json, draw)
+    console.show(fields, draw)
     return 1 if problems else 0

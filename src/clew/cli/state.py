@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.cli.console import Console
-from clew.cli.pages import (
-    format_time,
-    hint_lines,
-    iso_time,
-    page_width,
-    plural,
-    print_blocks,
-    styled_lines,
-    table_lines,
-)
+from clew.cli.pages import format_time, iso_time, plural, table_lines
 from clew.cli.text import clip, display_width, fitting_chars, printable_line, whole_facts, wrap
 from clew.errors import InvalidArgument
 from clew.facts import FACT_KINDS, Entity, FactKind
 from clew.store import Store
 from clew.turn import ConversationState, read_conversation_state
 
+if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
+
 MOST_OF_A_KIND = 8
 MOST_ENDED_TASKS = 3
 NARROW_WIDTH = 50
+MORE_IN_CHAT = "/state files, /state WORDS or /state all"
+_AT = re.compile(r"(?:--at[ =]|at )?m(\d{1,9})\b|--at[ =](\d{1,9})\b")
 PLURALS: dict[FactKind, str] = {
     "task": "tasks",
     "branch": "branch",
@@ -107,7 +104,7 @@ def print_state(page: StatePage, console: Console, more: str) -> None:
         return
     when = f"m{page.number}, {format_time(page.at)}"
     title = f"now, after {when}" if page.is_now else f"after {when}"
-    blocks: list[Iterator[str]] = [styled_lines(title, console, "dim")]
+    blocks: list[Iterator[str]] = [console.styled_lines(title, "dim")]
     left_out = 0
     for kind in FACT_KINDS:
         some = [entity for entity in page.entities if entity.kind == kind]
@@ -116,10 +113,10 @@ def print_state(page: StatePage, console: Console, more: str) -> None:
         if some:
             blocks.append(_kind_lines(kind, some, shown, console))
     if len(blocks) == 1:
-        blocks.append(styled_lines("No facts are known.", console))
+        blocks.append(console.styled_lines("No facts are known."))
     if left_out:
-        blocks.append(hint_lines(f"{left_out:,} more are not shown: {more}", console))
-    print_blocks(blocks, console)
+        blocks.append(console.hint_lines(f"{left_out:,} more are not shown: {more}"))
+    console.print_blocks(blocks)
 
 
 def _newest(entities: Sequence[Entity]) -> list[Entity]:
@@ -133,7 +130,7 @@ def _newest(entities: Sequence[Entity]) -> list[Entity]:
 def _kind_lines(kind: FactKind, every: Sequence[Entity], shown: Sequence[Entity], console: Console) -> Iterator[str]:
     count = f"  {len(every):,}" if len(every) > len(shown) else ""
     yield console.style(PLURALS[kind], "bold") + console.style(count, "dim")
-    width = page_width(console) - 2
+    width = console.page_width - 2
     rows = [_row(entity) for entity in shown]
     if width < NARROW_WIDTH:
         drawn = [_stacked(row, width) for row in rows]
@@ -188,3 +185,22 @@ def _row(entity: Entity) -> tuple[str, ...]:
             return name, often, f"m{now.number}", detail
         case _:
             return name, value, f"m{entity.since}", "; ".join(filter(None, (detail, was)))
+
+
+async def run_state(state: ChatState, words: str) -> None:
+    """Show the state: `/state [kind | words | all] [m120]`."""
+    found = _AT.search(words)
+    rest = " ".join((words[: found.start()] + words[found.end() :]).split()) if found else words
+    at = int(found[1] or found[2]) if found else None
+    kind = kind_named(rest)
+    session = (await state.conversation()).session
+    state.wait_for("reading the conversation")
+    page = await read_state_page(
+        state.app.store,
+        session,
+        at=at,
+        kind=kind,
+        words="" if kind or rest == "all" else rest,
+        whole=rest == "all",
+    )
+    state.show_page(lambda console: print_state(page, console, MORE_IN_CHAT))

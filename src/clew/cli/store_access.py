@@ -1,4 +1,4 @@
-"""The store of a command: where the config says it is, opening it, and what a session holds.
+"""The configuration and the store of a command, and what a session holds.
 
 Reading never creates a database file.
 """
@@ -6,22 +6,21 @@ Reading never creates a database file.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
 from clew.cli.pages import message_range
-from clew.config import Settings, load_config, path_exists, store_place
+from clew.config import LoadedConfig, Settings, load_config, path_exists, store_place
 from clew.errors import NoDatabase
 
 if TYPE_CHECKING:
     from clew.store import Session, Store, StoredMessage
 
-T = TypeVar("T")
 FIRST_STEPS = "`clew chat` begins a conversation, `clew import FILE` takes in sessions of other programs"
 
 _PASSWORD = re.compile(r"(?<=//)([^/@:\s]*):[^/@\s]*@")
@@ -48,21 +47,37 @@ class StoreLocation:
         """Whether there is something to read; true for a server, which is asked when it is opened."""
         return self.path is None or path_exists(self.path)
 
-    def missing_error(self, what: str) -> NoDatabase:
-        """The error for a named thing in a database that is not there."""
-        return NoDatabase(f"{what}: there is no database yet at {self.label}", remedy=FIRST_STEPS)
+    def require(self, named: str) -> None:
+        """Raise `NoDatabase` for the thing that was asked for, where there is no database."""
+        if not self.exists:
+            raise NoDatabase(f"{named}: there is no database yet at {self.label}", remedy=FIRST_STEPS)
 
     @property
     def empty_message(self) -> str:
         """What is printed instead of a list, where there is no database yet."""
         return f"Nothing is stored yet: there is no database at {self.label}. {FIRST_STEPS}."
 
+    @asynccontextmanager
+    async def open(self, named: str = "") -> AsyncIterator[Store]:
+        """Open the store. It is created where it is missing, unless something that it should hold is `named`."""
+        if named:
+            self.require(named)
+        from clew.store import installed_embedder, open_store
 
-def configured_store(flags: Sequence[str], console: Console) -> StoreLocation:
-    """The location that the config names; notices of the config are printed."""
-    loaded = load_config(console.environ, flags)
+        async with open_store(self.url, embedder=installed_embedder(wanted=self.with_vectors)) as store:
+            yield store
+
+
+def load_settings(console: Console) -> LoadedConfig:
+    """The configuration of this run; its notices are printed."""
+    loaded = load_config(console.environ, console.flags)
     console.notes(loaded.notices)
-    return store_location(loaded.settings, console.environ)
+    return loaded
+
+
+def configured_store(console: Console) -> StoreLocation:
+    """The location that the configuration names; its notices are printed."""
+    return store_location(load_settings(console).settings, console.environ)
 
 
 def store_location(settings: Settings, environ: Mapping[str, str]) -> StoreLocation:
@@ -72,28 +87,10 @@ def store_location(settings: Settings, environ: Mapping[str, str]) -> StoreLocat
 
 
 @asynccontextmanager
-async def open_location(location: StoreLocation) -> AsyncIterator[Store]:
-    """The store, created if it does not exist."""
-    from clew.store import installed_embedder, open_store
-
-    async with open_store(location.url, embedder=installed_embedder(wanted=location.with_vectors)) as store:
-        yield store
-
-
-def run_with_store(
-    location: StoreLocation, work: Callable[[Store], Awaitable[T]], *, named: str, creates: bool = False
-) -> T:
-    """Run `work` with a store that has to exist unless this `creates` it; `named` is the thing asked for, in errors."""
-    if not location.exists and not creates:
-        raise location.missing_error(named)
-
-    import asyncio
-
-    async def run() -> T:
-        async with open_location(location) as store:
-            return await work(store)
-
-    return asyncio.run(run())
+async def stored_session(console: Console, name: str) -> AsyncIterator[tuple[Store, Session]]:
+    """The configured store, open, and the session in it that is named."""
+    async with configured_store(console).open(f"session {name!r}") as store:
+        yield store, await find_session(store, name)
 
 
 @dataclass(frozen=True, slots=True)

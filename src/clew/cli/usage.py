@@ -16,30 +16,26 @@ from clew.cli.options import OneOf, command, complete_sessions, option, period_o
 from clew.cli.pages import (
     NO_PRICE,
     BarStyle,
-    bar_cells,
     describe_period,
     fit_columns,
     format_cost,
     format_day,
     format_dollars,
     format_saving,
-    headed_table,
     json_fields,
     name_and_figures,
-    page_width,
     percent,
     plural,
-    print_blocks,
     short_count,
-    stacked_bar,
-    styled_lines,
     table_lines,
 )
-from clew.cli.store_access import NO_LIMIT, configured_store, find_session, run_with_store, short_ids
-from clew.cli.text import clip, display_width, pad, printable, wrap
+from clew.cli.store_access import NO_LIMIT, configured_store, find_session, short_ids
+from clew.cli.text import clip, display_width, pad, printable
+from clew.errors import InvalidArgument
 from clew.usage import CanonicalUsage
 
 if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
     from clew.store import CallFilter, CompactionStats, Grouping, Store, UsageTotal
 
 USAGE_HELP = """\
@@ -66,6 +62,7 @@ examples:
   clew insights --since 2026-01-01 --until 2026-01-31 --json
 """
 DEFAULT_DAYS = 30
+MAX_INSIGHT_DAYS = 36_500
 MAX_ROWS = 14
 MAX_NAME = 24
 MIN_BAR, MAX_BAR = 10, 60
@@ -83,7 +80,6 @@ TOKEN_STYLES = {
 }
 COST_STYLE = BarStyle("blue", "$")
 COMPACTION_STYLE = BarStyle("red", "#")
-Totals: TypeAlias = "tuple[UsageTotal, ...]"
 Bar: TypeAlias = Sequence[tuple[BarStyle, int]]
 
 
@@ -93,46 +89,38 @@ Bar: TypeAlias = Sequence[tuple[BarStyle, int]]
 @period_options
 @click.option("--all", "every_row", is_flag=True, help="every row, not only the newest or largest")
 @store_options
-def usage_command(
+async def usage_command(
     console: Console,
     session: str | None,
     by: tuple[Grouping, ...],
     since: datetime | None,
     until: datetime | None,
     every_row: bool,
-    as_json: bool,
-    flags: Sequence[str],
 ) -> int:
-    location = configured_store(flags, console)
+    location = configured_store(console)
     if not location.exists and session is None:
         empty: dict[str, Any] = {"store": location.label, "total": None, "auxiliary": None, "by": {}}
-        return console.show(empty, as_json, lambda: console.print(location.empty_message))
+        return console.show(empty, lambda: console.print(location.empty_message))
     groupings = tuple(dict.fromkeys(by)) or DEFAULT_GROUPINGS
-    report = run_with_store(
-        location, lambda store: read_usage(store, session, since, until, groupings), named=f"session {session!r}"
-    )
-    return console.show(
-        {"store": location.label, **usage_report_json(report)},
-        as_json,
-        lambda: print_usage(report, console, every_row=every_row),
-    )
+    async with location.open(f"session {session!r}") as store:
+        report = await read_usage(store, session, since, until, groupings)
+    fields = {"store": location.label, **usage_report_json(report)}
+    return console.show(fields, lambda: print_usage(report, console, every_row=every_row))
 
 
 @command(INSIGHTS_HELP)
 @period_options
 @store_options
-def insights_command(
-    console: Console, since: datetime | None, until: datetime | None, as_json: bool, flags: Sequence[str]
-) -> int:
-    location = configured_store(flags, console)
+async def insights_command(console: Console, since: datetime | None, until: datetime | None) -> int:
+    location = configured_store(console)
     if not location.exists:
         empty: dict[str, Any] = {"store": location.label, "total": None, "by": {}, "compactions": None}
-        return console.show(empty, as_json, lambda: console.print(location.empty_message))
+        return console.show(empty, lambda: console.print(location.empty_message))
     first = since or (until or datetime.now(UTC)) - timedelta(days=DEFAULT_DAYS)
-    insights = run_with_store(location, lambda store: read_insights(store, first, until), named="insights")
-    return console.show(
-        {"store": location.label, **insights_json(insights)}, as_json, lambda: print_insights(insights, console)
-    )
+    async with location.open() as store:
+        insights = await read_insights(store, first, until)
+    fields = {"store": location.label, **insights_json(insights)}
+    return console.show(fields, lambda: print_insights(insights, console))
 
 
 async def read_usage(
@@ -183,18 +171,10 @@ async def _read_groups(store: Store, asked: CallFilter, grouping: Grouping | Non
     return tuple(UsageGroup(key, totals[key], auxiliary.get(key)) for key in sorted(totals))
 
 
-async def read_insights(store: Store, first: datetime, last: datetime | None) -> Insights:
+async def read_insights(store: Store, first: datetime, last: datetime | None) -> UsageReport:
     """Calls and compactions between two moments, added up by day, model and source."""
-    from clew.store import CallFilter
-
-    period = CallFilter(since=first, before=last)
-    return Insights(
-        period=describe_period(first, last),
-        total=(await store.usage((), period))[0],
-        auxiliary=(await store.usage((), CallFilter(since=first, before=last, auxiliary=True)))[0],
-        groups={name: tuple(await store.usage((name,), period)) for name in INSIGHT_GROUPINGS},
-        compactions=tuple(await store.compaction_stats(first, last)),
-    )
+    report = await read_usage(store, None, first, last, INSIGHT_GROUPINGS)
+    return replace(report, compactions=tuple(await store.compaction_stats(first, last)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,28 +189,17 @@ class UsageGroup:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """All that `clew usage` shows."""
+    """Calls added up, in all and by groupings."""
 
     of: str
     period: str
     total: UsageGroup
-    groups: Mapping[str, tuple[UsageGroup, ...]]
+    groups: Mapping[Grouping, tuple[UsageGroup, ...]]
     titles: Mapping[str, str]
     """Of sessions, by id."""
     unpriced: tuple[str, ...]
     """Models with calls whose price is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Insights:
-    """All that `clew insights` shows."""
-
-    period: str
-    total: UsageTotal
-    auxiliary: UsageTotal
-    groups: Mapping[Grouping, Totals]
-    """By day, by model and by source."""
-    compactions: tuple[CompactionStats, ...]
+    compactions: tuple[CompactionStats, ...] = ()
 
 
 def usage_json(total: UsageTotal) -> dict[str, Any]:
@@ -261,21 +230,17 @@ def cost_text(total: UsageTotal) -> str:
 
 
 def calls_text(total: UsageTotal, auxiliary: UsageTotal | None) -> str:
-    """Calls with their tokens and cost, in a sentence."""
+    """Calls with their tokens and cost, in a sentence; the part of auxiliary ones where there are any."""
     if not total.calls:
         return "no calls recorded"
+    extra = ""
+    if auxiliary is not None and auxiliary.calls:
+        extra = f", of it {cost_text(auxiliary)} for {plural(auxiliary.calls, 'auxiliary call')}"
     return (
         f"{plural(total.calls, 'call')}: {short_count(total.usage.prompt_tokens)} prompt tokens, "
         f"{cached_percent(total)} of them cached, {short_count(total.usage.output_tokens)} output, "
-        f"cost {cost_text(total)}{auxiliary_text(auxiliary) if auxiliary else ''}"
+        f"cost {cost_text(total)}{extra}"
     )
-
-
-def auxiliary_text(auxiliary: UsageTotal) -> str:
-    """What of a cost was for calls that no turn asked for; nothing where there were none."""
-    if not auxiliary.calls:
-        return ""
-    return f", of it {cost_text(auxiliary)} for {plural(auxiliary.calls, 'auxiliary call')}"
 
 
 def saved_text(total: UsageTotal) -> str:
@@ -299,8 +264,9 @@ def print_usage(report: UsageReport, console: Console, *, every_row: bool) -> No
     if report.total.total.calls:
         blocks += [_usage_table(report, grouping, console, every_row) for grouping in report.groups]
     if report.unpriced:
-        blocks.append(_unpriced_lines(report.unpriced, console))
-    print_blocks(blocks, console)
+        names = ", ".join(printable(name) or "(no model named)" for name in report.unpriced)
+        blocks.append(console.styled_lines(f"{NO_PRICE} is known for some calls of {names}", "yellow"))
+    console.print_blocks(blocks)
 
 
 def usage_report_json(report: UsageReport) -> dict[str, Any]:
@@ -337,13 +303,13 @@ def _key_json(grouping: str, key: Any) -> Any:
 
 def _usage_head(report: UsageReport, console: Console) -> Iterator[str]:
     title = f"usage of {report.of}{', ' + report.period if report.period else ''}"
-    yield console.style(clip(printable(title), page_width(console)), "bold")
+    yield console.style(clip(printable(title), console.page_width), "bold")
     total = report.total.total
-    yield from wrap(calls_text(total, report.total.auxiliary), page_width(console))
-    yield from wrap(saved_text(total), page_width(console))
+    yield from console.styled_lines(calls_text(total, report.total.auxiliary))
+    yield from console.styled_lines(saved_text(total))
 
 
-def _usage_table(report: UsageReport, grouping: str, console: Console, every_row: bool) -> Iterator[str]:
+def _usage_table(report: UsageReport, grouping: Grouping, console: Console, every_row: bool) -> Iterator[str]:
     groups = report.groups[grouping]
     chosen = _chosen_groups(grouping, groups, every_row)
     ids = short_ids((str(group.key) for group in chosen), report.titles)
@@ -352,15 +318,10 @@ def _usage_table(report: UsageReport, grouping: str, console: Console, every_row
     shown = [at for at, heading in enumerate(HEADINGS) if heading not in empty]
     figures = [tuple(row[at] for at in shown) for row in figures]
     names = [f"by {grouping}", *(_group_name(report, grouping, group, ids) for group in chosen)]
-    rows = fit_columns(names, figures, page_width(console))
-    yield from headed_table(rows, name_and_figures(len(rows[0])), console, 0, "bold")
+    rows = fit_columns(names, figures, console.page_width)
+    yield from console.headed_table(rows, name_and_figures(len(rows[0])), 0, "bold")
     if len(chosen) < len(groups):
         yield console.style(f"and {len(groups) - len(chosen):,} more: --all", "dim")
-
-
-def _unpriced_lines(models: Sequence[str], console: Console) -> Iterator[str]:
-    names = ", ".join(printable(name) or "(no model named)" for name in models)
-    yield from styled_lines(f"{NO_PRICE} is known for some calls of {names}", console, "yellow")
 
 
 def _chosen_groups(grouping: str, groups: tuple[UsageGroup, ...], every_row: bool) -> list[UsageGroup]:
@@ -389,30 +350,29 @@ def _figures(group: UsageGroup) -> tuple[str, ...]:
     return (*own, extra, format_saving(total.saved_micros) if total.compared_calls else "-")
 
 
-def print_insights(insights: Insights, console: Console) -> None:
-    title = styled_lines(f"insights {insights.period}".strip(), console, "bold")
-    blocks: list[Iterable[str]] = [
-        chain(title, wrap(calls_text(insights.total, insights.auxiliary), page_width(console)))
-    ]
-    if insights.total.calls:
-        days = _fill_days(insights.groups["day"])
+def print_insights(report: UsageReport, console: Console) -> None:
+    title = console.styled_lines(f"insights {report.period}".strip(), "bold")
+    calls = console.styled_lines(calls_text(report.total.total, report.total.auxiliary))
+    blocks: list[Iterable[str]] = [chain(title, calls)]
+    if report.total.total.calls:
+        days = _fill_days(report.groups["day"])
         blocks += [_tokens_by_day(days, console), _cost_by_day(days, console)]
-        blocks += [_by_group(insights, name, console) for name in ("model", "source")]
-    if insights.compactions:
-        blocks.append(_compactions_by_day(insights.compactions, console))
-    print_blocks(blocks, console)
+        blocks += [_by_group(report, name, console) for name in ("model", "source")]
+    if report.compactions:
+        blocks.append(_compactions_by_day(report.compactions, console))
+    console.print_blocks(blocks)
 
 
-def insights_json(insights: Insights) -> dict[str, Any]:
-    def grouped(totals: Totals, name: str) -> list[dict[str, Any]]:
-        return [{name: _group_key(total, name), **usage_json(total)} for total in totals]
-
-    compactions = insights.compactions
+def insights_json(report: UsageReport) -> dict[str, Any]:
+    compactions = report.compactions
     return {
-        "period": insights.period,
-        "total": usage_json(insights.total),
-        "auxiliary": usage_json(insights.auxiliary),
-        "by": {name: grouped(totals, name) for name, totals in insights.groups.items()},
+        "period": report.period,
+        "total": usage_json(report.total.total),
+        "auxiliary": usage_json(report.total.auxiliary or _no_calls()),
+        "by": {
+            name: [{name: _key_json(name, group.key), **usage_json(group.total)} for group in groups]
+            for name, groups in report.groups.items()
+        },
         "compactions": {
             "count": len(compactions),
             "tokens_freed": sum(each.before - each.after for each in compactions),
@@ -431,51 +391,49 @@ def insights_json(insights: Insights) -> dict[str, Any]:
     }
 
 
-def _tokens_by_day(days: Totals, console: Console) -> Iterator[str]:
+def _tokens_by_day(days: Sequence[UsageGroup], console: Console) -> Iterator[str]:
     """Tokens by day, each day a bar of its kinds."""
-    rows = [("tokens by day", "calls", "tokens", "cached")] + [
-        (_group_key(total, "day"), f"{total.calls:,}", short_count(total.usage.total_tokens), cached_percent(total))
-        for total in days
-    ]
-    yield from _table_with_bars(rows, [_token_bar(total) for total in days], console)
-    legend = [f"{bar_cells(style, 1, console)} {console.style(kind, 'dim')}" for kind, style in TOKEN_STYLES.items()]
+    rows = [("tokens by day", "calls", "tokens", "cached")]
+    rows += [(format_day(day.key), *_tokens_of(day.total)) for day in days]
+    yield from _table_with_bars(rows, [_token_bar(day.total) for day in days], console)
+    legend = [f"{console.bar_cells(style, 1)} {console.style(kind, 'dim')}" for kind, style in TOKEN_STYLES.items()]
     whole = sum(len(kind) + 4 for kind in TOKEN_STYLES) - 2
-    yield from ["  ".join(legend)] if whole <= page_width(console) else legend
+    yield from ["  ".join(legend)] if whole <= console.page_width else legend
 
 
-def _cost_by_day(days: Totals, console: Console) -> Iterator[str]:
-    rows = [("cost by day", "cost")] + [(_group_key(total, "day"), cost_text(total)) for total in days]
-    yield from _table_with_bars(rows, [[(COST_STYLE, total.cost_micros)] for total in days], console)
+def _cost_by_day(days: Sequence[UsageGroup], console: Console) -> Iterator[str]:
+    rows = [("cost by day", "cost"), *((format_day(day.key), cost_text(day.total)) for day in days)]
+    yield from _table_with_bars(rows, [[(COST_STYLE, day.total.cost_micros)] for day in days], console)
 
 
-def _fill_days(days: Totals) -> Totals:
+def _fill_days(days: Sequence[UsageGroup]) -> list[UsageGroup]:
     """Days without calls put between the others, so that a chart shows time as it passed; not for years of them."""
+    known = {int(day.key): day.total for day in days}
+    first, last = min(known), max(known)
+    every = known if last - first > MAX_FILLED_DAYS else range(first, last + 1)
+    return [UsageGroup(day, known.get(day) or _no_calls(), None) for day in every]
+
+
+def _no_calls() -> UsageTotal:
     from clew.store import UsageTotal
 
-    first, last = int(days[0].group["day"]), int(days[-1].group["day"])
-    if last - first > MAX_FILLED_DAYS:
-        return days
-    known = {int(total.group["day"]): total for total in days}
-    nothing = CanonicalUsage()
-    return tuple(known.get(day) or UsageTotal({"day": day}, 0, nothing, 0, 0) for day in range(first, last + 1))
+    return UsageTotal({}, 0, CanonicalUsage(), 0, 0)
 
 
-def _by_group(insights: Insights, name: Literal["model", "source"], console: Console) -> Iterator[str]:
+def _by_group(report: UsageReport, name: Literal["model", "source"], console: Console) -> Iterator[str]:
     """Tokens by model or source, the largest first."""
-    largest = sorted(insights.groups[name], key=lambda total: -total.usage.total_tokens)
-    made = _counts(insights.compactions, name)
-    rows = [(f"by {name}", "calls", "tokens", "cached", "cost", "folds")] + [
-        (
-            clip(printable(str(total.group[name]) or "-"), MAX_NAME),
-            f"{total.calls:,}",
-            short_count(total.usage.total_tokens),
-            cached_percent(total),
-            cost_text(total),
-            f"{made.get(str(total.group[name]), 0):,}",
-        )
-        for total in largest
-    ]
-    yield from _table_with_bars(rows, [_token_bar(total) for total in largest], console)
+    largest = sorted(report.groups[name], key=lambda group: -group.total.usage.total_tokens)
+    folds = _counts(report.compactions, name)
+    rows: list[tuple[str, ...]] = [(f"by {name}", "calls", "tokens", "cached", "cost", "folds")]
+    for group in largest:
+        shown = clip(printable(str(group.key) or "-"), MAX_NAME)
+        figures = (*_tokens_of(group.total), cost_text(group.total), f"{folds.get(str(group.key), 0):,}")
+        rows.append((shown, *figures))
+    yield from _table_with_bars(rows, [_token_bar(group.total) for group in largest], console)
+
+
+def _tokens_of(total: UsageTotal) -> tuple[str, str, str]:
+    return f"{total.calls:,}", short_count(total.usage.total_tokens), cached_percent(total)
 
 
 def _compactions_by_day(compactions: Sequence[CompactionStats], console: Console) -> Iterator[str]:
@@ -492,7 +450,7 @@ def _compactions_by_day(compactions: Sequence[CompactionStats], console: Console
 
 def _table_with_bars(rows: Sequence[tuple[str, ...]], bars: Sequence[Bar], console: Console) -> Iterator[str]:
     """A table with a bar behind each row, all on one scale, where there is room for bars."""
-    room = page_width(console)
+    room = console.page_width
     rows = fit_columns([row[0] for row in rows], [row[1:] for row in rows], room)
     head, *lines = table_lines(rows, name_and_figures(len(rows[0])), room)
     widest = max(display_width(line) for line in (head, *lines))
@@ -503,7 +461,7 @@ def _table_with_bars(rows: Sequence[tuple[str, ...]], bars: Sequence[Bar], conso
     for line, bar, size in zip(lines, bars, sizes, strict=True):
         drawn = ""
         if cells >= MIN_BAR and size:
-            drawn, _ = stacked_bar(bar, size, max(1, round(size * cells / whole)), console)
+            drawn, _ = console.stacked_bar(bar, size, max(1, round(size * cells / whole)))
         yield f"{pad(line, widest)}  {drawn}"
 
 
@@ -513,10 +471,30 @@ def _token_bar(total: UsageTotal) -> Bar:
     return list(zip(TOKEN_STYLES.values(), sizes, strict=True))
 
 
-def _group_key(total: UsageTotal, name: str) -> Any:
-    return format_day(int(total.group[name])) if name == "day" else total.group[name]
-
-
 def _counts(compactions: Sequence[CompactionStats], name: str) -> dict[str, int]:
     keys = (getattr(each, name) for each in compactions)
     return dict(sorted(Counter(format_day(key) if name == "day" else key for key in keys).items()))
+
+
+# -- in a chat ---------------------------------------------------------------------------------------------------------
+
+
+async def run_usage(state: ChatState, words: str) -> None:
+    if words not in ("", "all"):
+        raise InvalidArgument(
+            f"/usage {words} is not known", remedy="/usage is this conversation, /usage all everything"
+        )
+    # A conversation has its sessions in a row: by session only where there are several conversations.
+    by: tuple[Grouping, ...] = DEFAULT_GROUPINGS if words else ("model", "day")
+    report = await read_usage(state.app.store, None if words else state.session, None, None, by)
+    state.show_page(lambda console: print_usage(report, console, every_row=False))
+
+
+async def run_insights(state: ChatState, words: str) -> None:
+    days = int(words) if words.isascii() and words.isdigit() and len(words) < 6 else 0 if words else DEFAULT_DAYS
+    if not 1 <= days <= MAX_INSIGHT_DAYS:
+        raise InvalidArgument(
+            f"/insights {words} is not allowed", remedy=f"it takes a number of days from 1 to {MAX_INSIGHT_DAYS:,}"
+        )
+    insights = await read_insights(state.app.store, datetime.now(UTC) - timedelta(days=days), None)
+    state.show_page(lambda console: print_insights(insights, console))

@@ -14,18 +14,15 @@ import socket
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from clew.cli.console import stop_signals
+from clew.cli.serve import ServeOptions, serving
 from clew.config import load_config
 from clew.errors import ClewError
-
-if TYPE_CHECKING:
-    from clew.gateway import Mode as GatewayMode
 
 MAX_WORKERS = 64
 _READY = b"ready\n"
@@ -35,26 +32,6 @@ _PAUSE_SECONDS = 1.0
 """Before another worker starts in the place of one that ended."""
 _PATIENCE_SECONDS = 70.0
 """For workers that were asked to stop: they finish the replies that are under way."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """What the command line of `clew serve` asks for."""
-
-    upstream: Sequence[str]
-    host: str
-    port: int
-    workers: int
-    mode: GatewayMode
-    name: Sequence[str]
-    add_breakpoints: bool
-    as_json: bool
-    flags: Sequence[str]
-    """Settings for this run."""
-
-    @property
-    def bracketed_host(self) -> str:
-        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def shared_port(host: str, port: int) -> socket.socket:
@@ -143,30 +120,13 @@ async def _started(task: ServeOptions, environ: Mapping[str, str]) -> Process:
 
 
 async def _work(task: ServeOptions, environ: Mapping[str, str]) -> None:
-    from clew.app import GatewayAppOptions, gateway_options, gateway_token, open_gateway
-    from clew.cli.serve import gateway_observers
-    from clew.cli.store_access import open_location, store_location
-
-    config = load_config(environ, task.flags)
     stopped, loop = stop_signals(), asyncio.get_running_loop()
     # The end of the input: the parent is gone, and its successor expects the port to be free.
     loop.add_reader(sys.stdin, stopped.set)
-    observers, stop = gateway_observers(config.settings, sys.stderr)
-    listen = gateway_options(config.settings, task.host, task.port, task.name, gateway_token(environ))
-    listen = replace(listen, is_port_shared=True)
-    options = GatewayAppOptions(
-        tuple(task.upstream), task.mode, listen, observers=observers, adds_breakpoints=task.add_breakpoints
-    )
-    try:
-        async with (
-            open_location(store_location(config.settings, environ)) as store,
-            open_gateway(config, environ, store, options),
-        ):
-            os.write(sys.stdout.fileno(), _READY)
-            await stopped.wait()
-            loop.remove_reader(sys.stdin)
-    finally:
-        stop()
+    async with serving(task, load_config(environ, task.flags), environ, sys.stderr, is_port_shared=True):
+        os.write(sys.stdout.fileno(), _READY)
+        await stopped.wait()
+        loop.remove_reader(sys.stdin)
 
 
 def main() -> int:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew.cli.console import Console, json_text
-from clew.cli.options import CliCommand, mode_option, option, set_option
-from clew.cli.store_access import open_location, store_location
-from clew.config import LoadedConfig, clew_home, load_config
+from clew.cli.options import CliCommand, command, mode_option, option, set_option
+from clew.cli.store_access import load_settings, store_location
+from clew.config import LoadedConfig, clew_home
 from clew.errors import InvalidArgument, StoreError
 from clew.portable import IS_POSIX, ends_with_its_parent
 
@@ -63,7 +63,7 @@ class _WrapCommand(CliCommand):
         formatter.write_usage(ctx.command_path, "[--upstream URL] [--mode MODE] [--set KEY=VALUE] -- COMMAND ...")
 
 
-@click.command(cls=_WrapCommand, epilog=EXAMPLES, context_settings={"allow_interspersed_args": False})
+@command(EXAMPLES, cls=_WrapCommand, context_settings={"allow_interspersed_args": False})
 @option(
     "--upstream",
     "URL",
@@ -74,20 +74,15 @@ class _WrapCommand(CliCommand):
 @click.option("--json", "as_json", is_flag=True, help="write the closing line to stderr as JSON")
 @set_option
 @click.argument("words", metavar="COMMAND", nargs=-1, type=click.UNPROCESSED)
-@click.pass_obj
 def wrap_command(
     console: Console,
     upstream: tuple[str, ...],
     mode: GatewayMode,
-    as_json: bool,
-    flags: Sequence[str],
     words: tuple[str, ...],
 ) -> int:
     if not words:
         raise InvalidArgument("wrap: COMMAND is missing", remedy="name the program to run: clew wrap -- codex")
-    config = load_config(console.environ, flags)
-    console.notes(config.notices)
-    code = asyncio.run(_wrap(words, upstream, mode, config, console, as_json=as_json))
+    code = asyncio.run(_wrap(words, upstream, mode, load_settings(console), console))
     if code < 0:
         die_of(-code)
     return 128 - code if code < 0 else code
@@ -99,8 +94,6 @@ async def _wrap(
     mode: GatewayMode,
     config: LoadedConfig,
     console: Console,
-    *,
-    as_json: bool,
 ) -> int:
     from clew.app import GatewayAppOptions, open_gateway
     from clew.events import CompactionFinished, Event, Events
@@ -132,7 +125,7 @@ async def _wrap(
     async with AsyncExitStack() as last:
         folder = last.enter_context(folders.open())
         last.callback(_log_to(home / "wrap.log"))
-        store = await last.enter_async_context(open_location(store_location(config.settings, environ)))
+        store = await last.enter_async_context(store_location(config.settings, environ).open())
         gateway = await last.enter_async_context(open_gateway(config, environ, store, options, events))
         asked = upstreams[0].rpartition("=")[2]
         target = WrapTarget(gateway.address, token, asked, served_model(config.settings.model), environ, folder)
@@ -141,7 +134,7 @@ async def _wrap(
         folded = sum(isinstance(it, CompactionFinished) and it.continued_as is not None for it in folds)
         try:
             line, fields = await _closing_line(store, exchanges, folded, started, command[0])
-            if as_json:
+            if console.as_json:
                 console.err.write(f"{json_text(fields)}\n")
             else:
                 console.note(line)

@@ -12,7 +12,8 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from clew.app import AgentApp, AgentAppOptions, open_agent_app
-from clew.cli.tui.commands import ChatState, find_command
+from clew.cli.tui.commands import find_command
+from clew.cli.tui.state import ChatState
 from clew.config import load_config
 from clew.events import Event, Events
 from clew.handoff import is_instruction

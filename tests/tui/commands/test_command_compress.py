@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew.cli.tui.commands.compress import preview_of
+from clew.cli.compress import preview_of
 from clew.errors import InvalidArgument
 from clew.store import Store
 from clew.testing import assistant, user

@@ -9,7 +9,7 @@ import pytest
 
 from clew.agent import Agent, AgentTool, Approvals, CallContext, Toolbox, ToolResult
 from clew.agent.tools import Arguments, function_schema
-from clew.cli.tui.commands.context import ContextSnapshot, read_context
+from clew.cli.context import ContextSnapshot, read_context
 from clew.testing import assistant, user
 from clew.testing.runtime import request_tokens
 from clew.turn import TurnOptions, receive
@@ -30,8 +30,8 @@ async def filled(chat: Any) -> ContextSnapshot:
     """What the command shows, held against what preflight counts at the same moment."""
     filling = await read_context(chat.state)
     live = await chat.runtime.conversation(chat.state.session)
-    assert sum(part.tokens for part in filling.parts) == filling.tokens == live.request_tokens(TurnOptions())
-    assert filling.free == filling.window - filling.tokens
+    assert sum(part.tokens for part in filling.parts) == filling.page.tokens == live.request_tokens(TurnOptions())
+    assert filling.page.free == filling.page.window - filling.page.tokens
     return filling
 
 
@@ -50,7 +50,7 @@ async def test_a_fresh_conversation_has_its_prompt_its_memory_and_its_tools(chat
     assert [name for name, tokens in parts.items() if tokens] == ["system", "memory", "tools"]
     assert parts["tools"] > 100
     shown = await chat.type("/context")
-    assert f"{filling.tokens:,} of 20,000 tokens" in shown
+    assert f"{filling.page.tokens:,} of 20,000 tokens" in shown
     assert all(f" {name} " in shown for name in ("system", "memory", "tools", "head", "summary", "tail", "free"))
     assert "compaction begins at 10,000" in shown
 
@@ -79,7 +79,7 @@ async def test_the_parts_are_those_of_the_very_next_request(long_chat: Any) -> N
     await long_chat.app.agent.ask(long_chat.state.session, user("Go on."))
     live = await long_chat.runtime.conversation(long_chat.state.session)
     question = live.view.count([user("Go on.")])[0]
-    assert request_tokens(long_chat.provider.requests[-1]) == filling.tokens + question
+    assert request_tokens(long_chat.provider.requests[-1]) == filling.page.tokens + question
 
 
 async def test_a_real_figure_puts_every_part_right(chat: Any) -> None:
@@ -87,14 +87,15 @@ async def test_a_real_figure_puts_every_part_right(chat: Any) -> None:
     question = user("What is in the oven? " * 40)
     await chat.app.agent.ask(chat.state.session, question)
     before = await filled(chat)
-    assert before.counted == before.tokens
+    assert before.counted == before.page.tokens
     chat.provider.unseen = 500
     await chat.app.agent.ask(chat.state.session, question)
     filling = await filled(chat)
-    assert filling.reported
-    assert filling.tokens == pytest.approx(filling.counted + 500, abs=60)
+    reported = (await chat.runtime.conversation(chat.state.session)).view.last_prompt_tokens
+    assert reported
+    assert filling.page.tokens == pytest.approx(filling.counted + 500, abs=60)
     assert sizes(filling)["tools"] > sizes(before)["tools"]
-    assert f"the provider counted {filling.reported:,} for the last" in " ".join((await chat.type("/context")).split())
+    assert f"the provider counted {reported:,} for the last" in " ".join((await chat.type("/context")).split())
 
 
 async def test_pins_that_were_folded_have_their_part(long_chat: Any) -> None:
@@ -116,7 +117,7 @@ async def test_the_five_largest_messages_are_named_by_their_numbers(long_chat: A
 
 async def test_more_than_the_window_holds_is_said_loudly(long_chat: Any) -> None:
     await receive(long_chat.runtime, long_chat.state.session, [user("rye " * 15_000)])
-    assert (await filled(long_chat)).free < 0
+    assert (await filled(long_chat)).page.free < 0
     shown = await long_chat.type("/context")
     assert "too much" in shown
     assert "the window ends here" in shown

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew.cli.tui.commands import COMMANDS, find_command, learn_names, unknown_command
+from clew.cli.tui.commands import COMMANDS, find_command, unknown_command
 from clew.errors import InvalidArgument
 
 NAMES = (
@@ -100,7 +100,7 @@ async def test_completion_offers_flags_engines_skills_and_commands(chat: Any) ->
 async def test_completion_offers_titles_and_models_once_they_are_read(chat: Any) -> None:
     assert completed(chat, "resume", "") == []
     await chat.app.store.rename(chat.state.session, "Rota for the bakery")
-    await learn_names(chat.state)
+    await chat.state.learn_names()
     assert completed(chat, "resume", "ro") == ["Rota for the bakery"]
     assert completed(chat, "model", "") == ["scripted-model"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clew.cli.tui.commands import ShownOutput
+from clew.cli.tui.state import ShownOutput
 from clew.errors import InvalidArgument
 from clew.testing import user
 from clew.turn import run_turn

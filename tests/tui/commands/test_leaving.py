@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from clew.cli.tui.chat import Chat, run_chat
+from clew.cli.tui.chat import Chat, ChatTerminal, run_chat
 from clew.cli.tui.markdown import TerminalLook
-from clew.cli.tui.observer import ScreenObserver
-from clew.cli.tui.prompt import ApprovalPrompts, LineReader
+from clew.cli.tui.prompt import LineReader
 from clew.cli.tui.screen import Screen
-from clew.cli.tui.status import UsageCounter
 
 
 class DeafReader:
@@ -43,7 +41,7 @@ class DeafReader:
 
 async def test_a_prompt_that_does_not_hear_of_the_end_is_ended(chat: Any) -> None:
     screen = Screen(TerminalLook(colors=False), lambda: (80, 24), lambda _: None)
-    talk = Chat(chat.state, screen, ScreenObserver(screen), ApprovalPrompts(screen), UsageCounter())
+    talk = Chat(chat.app, chat.state.session, ChatTerminal.on(screen))
     reader = DeafReader("/quit")
     async with asyncio.timeout(10):
         await run_chat(talk, cast(LineReader, reader))

@@ -12,12 +12,11 @@ import pytest
 
 from clew import count_tokens
 from clew.cli import main
+from clew.cli.context import read_context
 from clew.cli.tui.chat import Chat as TerminalChat
-from clew.cli.tui.chat import summary_lines
-from clew.cli.tui.commands.context import read_context
+from clew.cli.tui.chat import ChatTerminal, summary_lines
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.screen import Screen
-from clew.cli.tui.start import ChatTerminal
 from clew.cli.tui.status import status_line
 from clew.testing import user
 
@@ -34,9 +33,8 @@ class Meter:
         terminal = ChatTerminal.on(Screen(TerminalLook(colors=False), lambda: (160, 40), written.append))
         chat.runtime.events.listen(terminal.on_event)
         self._chat = chat
-        self._terminal_chat = TerminalChat(
-            chat.state, terminal.screen, terminal.observer, terminal.approvals, terminal.usage_counter
-        )
+        self._terminal_chat = TerminalChat(chat.app, chat.state.session, terminal)
+        self._terminal_chat.state = chat.state
 
     async def figures(self) -> Any:
         await self._terminal_chat.refresh()
@@ -79,7 +77,7 @@ async def sizes(chat: Any, meter: Meter) -> set[int]:
     assert shown is not None
     assert model is not None
     said = (int(found[1].replace(",", "")) for found in (shown, model))
-    return {figures.used, context.tokens, sum(part.tokens for part in context.parts), *said}
+    return {figures.used, context.page.tokens, sum(part.tokens for part in context.parts), *said}
 
 
 def before_and_after(text: str) -> tuple[int, int]:
@@ -111,7 +109,7 @@ async def test_preview_apply_meter_and_store_agree_where_the_provider_counts_oth
 async def test_the_parts_of_a_preview_are_those_of_context(chat: Any) -> None:
     await talked(chat)
     parts = {part.name: part.tokens for part in (await read_context(chat.state)).parts}
-    largest = (await read_context(chat.state)).largest[0].tokens
+    largest = (await read_context(chat.state)).page.largest[0].tokens
     shown = await chat.type("/compress --preview")
     rows = re.findall(r"^\s+m\d+(?:-m\d+)?\s+\d+\s+(\w+)\s+([\d,]+)(?: → ([\d,]+))?", shown, re.MULTILINE)
     regions = dict.fromkeys(("head", "folded", "kept", "tail"), 0)

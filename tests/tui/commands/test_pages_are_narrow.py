@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from clew.cli.tui.commands import COMMANDS, ShownOutput
+from clew.cli.tui.commands import COMMANDS
 from clew.cli.tui.markdown import TerminalLook, render
 from clew.cli.tui.start import greeting
+from clew.cli.tui.state import ShownOutput
 from clew.testing import user
 
 from .conftest import long_talk, plain

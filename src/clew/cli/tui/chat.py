@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import time
 import traceback
@@ -25,26 +26,20 @@ from clew.agent.processes import ProcessGroup, shell_command
 from clew.cli.pages import plural
 from clew.cli.text import sanitize
 from clew.cli.tui.attachments import PLAN_NOTE, command_output_block, question_message
-from clew.cli.tui.commands import (
-    ALIASES,
-    EDIT_MODES,
-    custom_commands,
-    custom_question,
-    find_command,
-    learn_names,
-    unknown_command,
-)
-from clew.cli.tui.commands.page import current_conversation
+from clew.cli.tui.commands import ALIASES, EDIT_MODES, custom_commands, custom_question, find_command, unknown_command
 from clew.cli.tui.exchange import explain_problem, title_from
+from clew.cli.tui.markdown import TerminalLook
+from clew.cli.tui.observer import ScreenObserver
+from clew.cli.tui.prompt import ApprovalPrompts, LineReader
+from clew.cli.tui.screen import Screen, Size
+from clew.cli.tui.state import ChatState
 from clew.cli.tui.status import CallTotals, Fragment, StatusFigures, UsageCounter, status_line
 from clew.errors import ClewError, InvalidArgument
+from clew.events import Event
 
 if TYPE_CHECKING:
     from clew.app import AgentApp
-    from clew.cli.tui.commands import ChatState
-    from clew.cli.tui.observer import ScreenObserver
-    from clew.cli.tui.prompt import ApprovalPrompts, LineReader
-    from clew.cli.tui.screen import Screen
+    from clew.cli.console import Console
     from clew.messages import Message
     from clew.turn import Conversation
 
@@ -65,26 +60,61 @@ NEEDS_TERMINAL = frozenset(("emacs", "htop", "nano", "nvim", "vi", "vim"))
 HOW_TO_LEAVE = "Ctrl-D or /quit leaves; Esc or Ctrl-C stops what runs"
 
 
+@dataclass(frozen=True, slots=True)
+class ChatTerminal:
+    """The screen and all that draws on it; made before the app, which reports its events to it."""
+
+    screen: Screen
+    observer: ScreenObserver
+    approvals: ApprovalPrompts
+    usage_counter: UsageCounter
+
+    @classmethod
+    def of(cls, console: Console) -> ChatTerminal:
+        """For the terminal that a console writes to."""
+
+        def write(text: str) -> None:
+            encoding = console.out.encoding or "utf-8"
+            console.out.write(text.encode(encoding, "replace").decode(encoding))
+            console.out.flush()
+
+        def size() -> Size:
+            try:
+                found = os.get_terminal_size(console.out.fileno())
+            except (OSError, ValueError):
+                return console.width, 24
+            return found.columns or console.width, found.lines or 24
+
+        return cls.on(Screen(TerminalLook(console.colors, console.unicode, console.environ), size, write))
+
+    @classmethod
+    def on(cls, screen: Screen) -> ChatTerminal:
+        return cls(screen, ScreenObserver(screen), ApprovalPrompts(screen), UsageCounter())
+
+    def on_event(self, event: Event) -> None:
+        """For `clew.events`."""
+        self.usage_counter.on_event(event)
+        self.observer.on_event(event)
+
+
 class Chat:
     """The chat of one person at one screen."""
 
-    def __init__(
-        self,
-        state: ChatState,
-        screen: Screen,
-        observer: ScreenObserver,
-        approvals: ApprovalPrompts,
-        usage_counter: UsageCounter,
-    ) -> None:
-        self.state = state
-        state.ask, state.outputs = self._ask_message, observer.outputs
-        self.screen = screen
+    def __init__(self, app: AgentApp, session: str, terminal: ChatTerminal) -> None:
+        self.screen, self.approvals = terminal.screen, terminal.approvals
+        self._observer, self._usage_counter = terminal.observer, terminal.usage_counter
+        self.state = ChatState(
+            app=app,
+            session=session,
+            print=self.screen.print,
+            confirm=self.approvals.confirm,
+            wait_for=self._observer.wait_for,
+            ask=self._ask_message,
+            outputs=self._observer.outputs,
+        )
         self.title: str | None = None
         self.questions_asked = 0
         self.is_kept = True
-        self._observer = observer
-        self._approvals = approvals
-        self._usage_counter = usage_counter
         self._lines: deque[str] = deque()
         self._line_arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -97,8 +127,8 @@ class Chat:
 
     def receive_line(self, line: str) -> None:
         """Take a typed line: as the answer to an open prompt, as a command that runs at once, or into the queue."""
-        if self._approvals.is_open:
-            self._approvals.answer(line)
+        if self.approvals.is_open:
+            self.approvals.answer(line)
             return
         if line.strip().lower() in LEAVING_WORDS:
             line = f"/{QUIT}"
@@ -302,7 +332,7 @@ class Chat:
         await self._set_title(line)
         attached.clear()
         await self._ask_message(asked.message)
-        if is_plan and approvals.edits == "plan" and await self._approvals.confirm("Carry out this plan?"):
+        if is_plan and approvals.edits == "plan" and await self.approvals.confirm("Carry out this plan?"):
             approvals.edits = self.state.edits_after_plan
             self.state.questions.append("The plan is approved: carry it out.")
 
@@ -329,12 +359,12 @@ class Chat:
     async def refresh(self) -> None:
         """Read again which conversation it is, its title and its usage."""
         store = self.state.app.store
-        conversation = self._conversation = await current_conversation(self.state)
+        conversation = self._conversation = await self.state.conversation()
         self.title = (await store.session(conversation.session)).title
         await self._usage_counter.load(store, conversation.session)
         in_effect = sum(each.is_in_effect for each in await store.compactions(conversation.session, keep_damaged=True))
         self._undone = _compactions_made(conversation) - in_effect
-        await learn_names(self.state)
+        await self.state.learn_names()
 
     def status(self) -> Sequence[Fragment]:
         """The status line."""

@@ -8,10 +8,10 @@ from rich.text import Text
 
 from clew.agent import AgentObserver, ToolActivity, ToolResult
 from clew.cli.text import clip, display_width, sanitize, sanitize_line
-from clew.cli.tui.commands import ShownOutput
 from clew.cli.tui.exchange import overflow_notice, reply_remark
 from clew.cli.tui.markdown import MarkdownStream, diff_renderable, is_diff
 from clew.cli.tui.screen import RunningCompaction, RunningTool, Screen
+from clew.cli.tui.state import ShownOutput
 from clew.events import (
     CompactionFinished,
     CompactionPhase,

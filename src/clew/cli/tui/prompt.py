@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,11 +29,13 @@ from rich.text import Text
 
 from clew.agent import ApprovalAnswer
 from clew.cli.text import clip, sanitize, sanitize_line
-from clew.cli.tui.commands import ChatState, SlashCommand
+from clew.cli.tui.commands import SlashCommand
+from clew.cli.tui.state import ChatState
 from clew.errors import StoreError
 
 if TYPE_CHECKING:
     from clew.agent import Risk
+    from clew.cli.tui.chat import Chat
     from clew.cli.tui.screen import Screen
 
 HISTORY_FILE = "chat_history"
@@ -67,38 +68,18 @@ CHOICES = "y once, a for this session, n no (or n REASON), Ctrl-C stops the turn
 MAX_SCOPE = 60
 
 
-@dataclass(frozen=True, slots=True)
-class PromptCallbacks:
-    """What is drawn around the prompt, and what Ctrl-C does. Each is called whenever the prompt is drawn."""
-
-    above: Callable[[], Sequence[tuple[str, str]]]
-    """The live area: style and text of each row."""
-    label: Callable[[], str]
-    """Of an open approval prompt; empty for an ordinary line."""
-    below: Callable[[], Sequence[tuple[str, str]]]
-    interrupt: Callable[[bool], bool]
-    """Gets whether something is typed; False where that is to be cleared."""
-    open_output: Callable[[], None] = lambda: None
-    """Shows the whole newest output of a tool."""
-    stop: Callable[[], None] = lambda: None
-    """Stops the turn that runs, if one does: Esc."""
-    next_mode: Callable[[], None] = lambda: None
-    """Takes the next mode of edits: Shift-Tab."""
-    unicode: bool = True
-
-
 class LineReader:
     """Reads one line after the other; the prompt stays on the screen all the time."""
 
     def __init__(
         self,
-        callbacks: PromptCallbacks,
+        chat: Chat,
         history: History | None = None,
         completer: Completer | None = None,
         keyboard: Input | None = None,
         output: Output | None = None,
     ) -> None:
-        self._callbacks = callbacks
+        self._chat = chat
         self._stashed = ""
         self._pastes = Pastes()
         self.session: PromptSession[str] = PromptSession(
@@ -108,8 +89,8 @@ class LineReader:
             completer=completer,
             complete_while_typing=Condition(_completes_while_typing),
             auto_suggest=AutoSuggestFromHistory(),
-            bottom_toolbar=lambda: list(callbacks.below()),
-            key_bindings=_keys(callbacks, self._pastes),
+            bottom_toolbar=lambda: list(chat.status()),
+            key_bindings=_keys(chat, self._pastes),
             prompt_continuation="  ",
             style=STYLE,
             erase_when_done=True,
@@ -120,6 +101,7 @@ class LineReader:
             output=output,
         )
 
+        chat.approvals.on_open, chat.approvals.on_close = self._stash_text, self._restore_text
         # Pieces of a reply come faster than anybody reads.
         self.session.app.min_redraw_interval = REDRAW_SECONDS
         # Esc alone is a key: what it could begin is waited for only as long as a terminal takes to send the rest.
@@ -127,7 +109,7 @@ class LineReader:
 
     async def line(self) -> str:
         """The next line; EOFError when the person leaves."""
-        begun = "" if self._callbacks.label() else self._stashed
+        begun = "" if self._chat.approvals.label else self._stashed
         if begun:
             self._stashed = ""
         # Signals are handled by `run_chat`, also between two lines.
@@ -145,36 +127,37 @@ class LineReader:
         """Run something that writes above the prompt."""
         await run_in_terminal(action)
 
-    def stash_text(self) -> None:
+    def _stash_text(self) -> None:
         """Put aside what is being typed, because an approval prompt opens."""
         buffer = self.session.default_buffer
         self._stashed = self._stashed or buffer.text
         buffer.reset()
+        self._chat.screen.refresh()
 
-    def restore_text(self) -> None:
+    def _restore_text(self) -> None:
         """Bring back what was put aside, where a prompt closes without an answer."""
         if self._stashed and self.session.app.is_running:
-            buffer = self.session.default_buffer
-            buffer.document = Document(self._stashed)
+            self.session.default_buffer.document = Document(self._stashed)
             self._stashed = ""
+        self._chat.screen.refresh()
 
     def insert_text(self, text: str) -> None:
         """Put text before what is being typed, or into the next line that is read."""
         text = self._pastes.collapse(text)
         buffer = self.session.default_buffer
-        if not self.session.app.is_running or self._callbacks.label():
+        if not self.session.app.is_running or self._chat.approvals.label:
             self._stashed = _joined(text, self._stashed)
         else:
             buffer.document = Document(_joined(text, buffer.text))
 
     def _message(self) -> StyleAndTextTuples:
         rows: StyleAndTextTuples = [("", "\n")]
-        for style, text in self._callbacks.above():
+        for style, text in self._chat.screen.live_rows():
             rows += [(style, text), ("", "\n")]
-        label = self._callbacks.label()
+        label = self._chat.approvals.label
         if label:
             return [*rows, ("class:question", f"{label} ")]
-        return [*rows, ("class:prompt", "› " if self._callbacks.unicode else "> ")]
+        return [*rows, ("class:prompt", self._chat.screen.look.sign("› ", "> "))]
 
 
 class Pastes:
@@ -214,7 +197,7 @@ def _path_being_typed(document: Document) -> str | None:
     return found[1] if found else None
 
 
-def _keys(callbacks: PromptCallbacks, pastes: Pastes) -> KeyBindings:
+def _keys(chat: Chat, pastes: Pastes) -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add(Keys.BracketedPaste)
@@ -225,12 +208,12 @@ def _keys(callbacks: PromptCallbacks, pastes: Pastes) -> KeyBindings:
     @keys.add("escape")
     def stop(event: KeyPressEvent) -> None:
         del event
-        callbacks.stop()
+        chat.stop_turn()
 
     @keys.add("s-tab")
     def next_mode(event: KeyPressEvent) -> None:
         del event
-        callbacks.next_mode()
+        chat.take_next_mode()
 
     @keys.add("enter")
     def send(event: KeyPressEvent) -> None:
@@ -240,7 +223,7 @@ def _keys(callbacks: PromptCallbacks, pastes: Pastes) -> KeyBindings:
         elif buffer.document.char_before_cursor == "\\" and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
-        elif callbacks.label():
+        elif chat.approvals.label:
             # An answer does not belong into the history.
             event.app.exit(result=buffer.text)
         else:
@@ -253,13 +236,13 @@ def _keys(callbacks: PromptCallbacks, pastes: Pastes) -> KeyBindings:
 
     @keys.add("c-c")
     def interrupt(event: KeyPressEvent) -> None:
-        if not callbacks.interrupt(bool(event.current_buffer.text)):
+        if not chat.interrupt(bool(event.current_buffer.text)):
             event.current_buffer.reset()
 
     @keys.add("c-o")
     def open_output(event: KeyPressEvent) -> None:
         del event
-        callbacks.open_output()
+        chat.open_newest_output()
 
     @keys.add("c-d", filter=Condition(lambda: not get_app().current_buffer.text))
     def leave(event: KeyPressEvent) -> None:
@@ -352,7 +335,7 @@ class ApprovalPrompts:
         """Shown before what is typed while a prompt is open."""
         self.on_open: Callable[[], None] = lambda: None
         self.on_close: Callable[[], None] = lambda: None
-        """Called when a prompt opens and closes; set by `run_terminal_chat`."""
+        """Called when a prompt opens and closes; set by `LineReader`."""
 
     @property
     def is_open(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,25 +12,19 @@ from rich.padding import Padding
 from rich.text import Text
 
 from clew import __version__
-from clew.cli.pages import fact_lines, plural, print_lines, short_count
+from clew.cli.pages import plural, short_count
 from clew.cli.sessions import message_preview
 from clew.cli.text import clip, sanitize
-from clew.cli.tui.chat import Chat, run_chat, summary_lines
-from clew.cli.tui.commands import COMMANDS, ChatState, custom_commands
-from clew.cli.tui.commands.page import ScreenPage
-from clew.cli.tui.markdown import TerminalLook
-from clew.cli.tui.observer import ScreenObserver
-from clew.cli.tui.prompt import ApprovalPrompts, LineCompleter, LineReader, PromptCallbacks, open_history
-from clew.cli.tui.screen import Screen, Size
-from clew.cli.tui.status import UsageCounter
-from clew.events import Event
+from clew.cli.tui.chat import Chat, ChatTerminal, run_chat, summary_lines
+from clew.cli.tui.commands import COMMANDS, custom_commands
+from clew.cli.tui.prompt import LineCompleter, LineReader, open_history
+from clew.cli.tui.state import ScreenPage
 
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
     from clew.app import AgentApp
-    from clew.cli.console import Console
     from clew.turn import Conversation
 
 PREVIEW_COLUMNS = 200
@@ -47,43 +40,6 @@ APPROVALS = {
     "allow": "everything runs without asking",
     "deny": "what is dangerous is refused",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ChatTerminal:
-    """The screen and all that draws on it; made before the app, which reports its events to it."""
-
-    screen: Screen
-    observer: ScreenObserver
-    approvals: ApprovalPrompts
-    usage_counter: UsageCounter
-
-    @classmethod
-    def of(cls, console: Console) -> ChatTerminal:
-        """For the terminal that a console writes to."""
-
-        def write(text: str) -> None:
-            encoding = console.out.encoding or "utf-8"
-            console.out.write(text.encode(encoding, "replace").decode(encoding))
-            console.out.flush()
-
-        def size() -> Size:
-            try:
-                found = os.get_terminal_size(console.out.fileno())
-            except (OSError, ValueError):
-                return console.width, 24
-            return found.columns or console.width, found.lines or 24
-
-        return cls.on(Screen(TerminalLook(console.colors, console.unicode, console.environ), size, write))
-
-    @classmethod
-    def on(cls, screen: Screen) -> ChatTerminal:
-        return cls(screen, ScreenObserver(screen), ApprovalPrompts(screen), UsageCounter())
-
-    def on_event(self, event: Event) -> None:
-        """For `clew.events`."""
-        self.usage_counter.on_event(event)
-        self.observer.on_event(event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,47 +61,23 @@ async def run_terminal_chat(
     keyboard: Keyboard | None = None,
 ) -> None:
     """Chat until the person leaves, and print a summary; `first` are questions to begin with."""
-    screen, approvals = terminal.screen, terminal.approvals
-    state = ChatState(
-        app=app, session=session, print=screen.print, confirm=approvals.confirm, wait_for=terminal.observer.wait_for
-    )
-    chat = Chat(state, screen, terminal.observer, approvals, terminal.usage_counter)
+    screen = terminal.screen
+    chat = Chat(app, session, terminal)
     await chat.refresh()
     conversation = await app.runtime.conversation(session)
     # Before the notices that loading the conversation printed.
     screen.print_first(greeting(app, conversation, mode, resumed=(chat.title or "") if is_resumed else None))
     await screen.flush()
-    await run_chat(chat, _line_reader(chat, approvals, keyboard or Keyboard()), first)
+    await run_chat(chat, _line_reader(chat, keyboard or Keyboard()), first)
     if not is_resumed:
         await _delete_empty_session(chat)
     await _print_summary(chat)
 
 
-def _line_reader(chat: Chat, approvals: ApprovalPrompts, keyboard: Keyboard) -> LineReader:
-    screen, state = chat.screen, chat.state
-    callbacks = PromptCallbacks(
-        above=screen.live_rows,
-        label=lambda: approvals.label,
-        below=chat.status,
-        interrupt=chat.interrupt,
-        open_output=chat.open_newest_output,
-        stop=chat.stop_turn,
-        next_mode=chat.take_next_mode,
-        unicode=screen.look.unicode,
-    )
+def _line_reader(chat: Chat, keyboard: Keyboard) -> LineReader:
+    state = chat.state
     completer = LineCompleter(COMMANDS, lambda: state, lambda: custom_commands(state.app))
-    reader = LineReader(callbacks, open_history(state.app.home), completer, keyboard.keys, keyboard.output)
-
-    def on_open() -> None:
-        reader.stash_text()
-        screen.refresh()
-
-    def on_close() -> None:
-        reader.restore_text()
-        screen.refresh()
-
-    approvals.on_open, approvals.on_close = on_open, on_close
-    return reader
+    return LineReader(chat, open_history(state.app.home), completer, keyboard.keys, keyboard.output)
 
 
 async def _delete_empty_session(chat: Chat) -> None:
@@ -192,7 +124,7 @@ def greeting(app: AgentApp, conversation: Conversation, mode: str, *, resumed: s
         )
         rows += _last_messages(conversation)
     head = Text.assemble(("clew ", "bold"), (__version__, "bold"), ("  /help lists commands, Ctrl-D leaves", "dim"))
-    facts = ScreenPage(lambda console: print_lines(fact_lines(rows, console, names=9, gap=1), console))
+    facts = ScreenPage(lambda console: console.print_lines(console.fact_lines(rows, names=9, gap=1)))
     notices = [Padding(Text(sanitize(notice), "yellow"), (0, 0, 0, 2)) for notice in app.notices]
     return Group(head, facts, *notices)
 

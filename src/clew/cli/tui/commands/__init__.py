@@ -1,4 +1,4 @@
-"""Slash commands of a chat: what they are given, the table of them, finding one, and completing its arguments.
+"""Slash commands of a chat: the table of them, finding one, and completing its arguments.
 
 The code of a command is imported when it runs, so that a chat starts quickly.
 """
@@ -6,25 +6,18 @@ The code of a command is imported when it runs, so that a chat starts quickly.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from clew.agent import EditMode
     from clew.app import AgentApp
-    from clew.messages import Message
-    from clew.turn import PreparedCompaction
-
-__all__ = ["COMMANDS", "ChatState", "ShownOutput", "SlashCommand", "find_command", "learn_names", "unknown_command"]
 
 # Names that people try, and what they are called here.
 ALIASES = {
@@ -45,58 +38,8 @@ ALIASES = {
     "permissions": "mode",
     "commands": "help",
 }
-MAX_COMPLETED_SESSIONS = 200
 EDIT_MODES = ("allow", "ask", "plan")
 STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
-
-
-@dataclass(frozen=True, slots=True)
-class ShownOutput:
-    """The whole output of a tool call or of a command of the person, of which the screen showed a part."""
-
-    headline: str
-    text: str
-
-
-async def _no_agent(message: Message | None) -> None:
-    del message
-
-
-@dataclass(slots=True)
-class ChatState:
-    """The app, the session and the screen of a chat, and what its commands remember."""
-
-    app: AgentApp
-    session: str
-    """The session talked in; continuations of it lead to the same conversation."""
-    print: Callable[[RenderableType], None]
-    """Puts something on the screen, above the line that is being typed."""
-    confirm: Callable[[str], Awaitable[bool]]
-    """Asks yes or no; anything but yes is no."""
-    wait_for: Callable[[str], None] = lambda _: None
-    """Shows what the chat waits for, with seconds, until the command ends."""
-    ask: Callable[[Message | None], Awaitable[None]] = _no_agent
-    """Asks the agent and shows its answer; with None about the history as it is."""
-    put_text: Callable[[str], None] = lambda _: None
-    """Puts text before what is being typed."""
-    started: float = field(default_factory=time.monotonic)
-    is_leaving: bool = False
-    questions: list[str] = field(default_factory=list)
-    """Questions that a command wants asked next, as if typed."""
-    outputs: list[ShownOutput] = field(default_factory=list)
-    """What tools and commands printed in this chat, oldest first: `/output 1` opens the first."""
-    attached: list[str] = field(default_factory=list)
-    """Outputs of `!!command` that the next question takes along."""
-    edits_after_plan: EditMode = "allow"
-    """The mode of edits in which an approved plan is carried out: the one before it."""
-    previewed: PreparedCompaction | None = None
-    """A compaction that was previewed and neither applied nor made again: `/compress --apply`."""
-    listed: tuple[str, ...] = ()
-    """The sessions of the last list on the screen: `/resume 2` means its second."""
-    names: tuple[str, ...] = ()
-    """Titles and ids of sessions, for completion; `learn_names` reads them from the store."""
-    models: tuple[str, ...] = ()
-    """Models that were talked to before, for completion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +62,6 @@ Choices: TypeAlias = Callable[[ChatState, str], Iterable[str]]
 
 
 # -- completion --------------------------------------------------------------------------------------------------------
-
-
-async def learn_names(state: ChatState) -> None:
-    """Read from the store what completion offers: titles and ids of sessions, and models talked to."""
-    sessions = await state.app.store.list_sessions(limit=MAX_COMPLETED_SESSIONS, only_tips=True)
-    state.names = tuple(dict.fromkeys(session.title or session.id for session in sessions))
-    state.models = tuple(dict.fromkeys(session.model for session in sessions if session.model))
 
 
 def _compress_flags(state: ChatState, words: str) -> list[str]:
@@ -154,10 +90,10 @@ def _starting_with(choices: Iterable[str], words: str) -> Iterable[str]:
 
 
 def _command(name: str, usage: str, about: str, where: str, choices: Choices | None = None) -> SlashCommand:
-    """A command whose code is imported when it runs: `where` is a module of this folder with its `run_<name>`."""
+    """A command whose code is imported when it runs: `where` is a module of `clew.cli` with its `run_<name>`."""
 
     async def run(state: ChatState, words: str) -> None:
-        await getattr(import_module(f"{__name__}.{where}"), f"run_{name}")(state, words.strip())
+        await getattr(import_module(f"clew.cli.{where}"), f"run_{name}")(state, words.strip())
 
     def complete(state: ChatState, words: str) -> Iterable[str]:
         return _starting_with(choices(state, words), words) if choices is not None else ()
@@ -173,33 +109,33 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "compress",
         _compress_flags,
     ),
-    _command("retry", "", "ask the last question again", "last_question"),
+    _command("retry", "", "ask the last question again", "tui.commands.last_question"),
     _command(
         "undo",
         "[--keep-files]",
         "undo the last question, its answer and its file edits",
-        "last_question",
+        "tui.commands.last_question",
         lambda *_: ["--keep-files"],
     ),
-    _command("edit", "[text]", "undo the last question and change it", "last_question"),
+    _command("edit", "[text]", "undo the last question and change it", "tui.commands.last_question"),
     _command(
         "output",
         "[number [line]]",
         "the whole output of a tool or command",
-        "conversation",
+        "tui.commands.output",
         lambda state, _: [str(number) for number in range(len(state.outputs), 0, -1)],
     ),
     _command(
         "mode",
         "[allow | ask | plan]",
         "edit files freely, ask before each, or only plan",
-        "model",
+        "tui.commands.mode",
         lambda *_: EDIT_MODES,
     ),
-    _command("plan", "[question]", "only read, until you approve the plan", "model"),
+    _command("plan", "[question]", "only read, until you approve the plan", "tui.commands.mode"),
     _command("context", "", "what fills the window, as a bar with numbers", "context"),
-    _command("usage", "[all]", "tokens and cost of this conversation, or of all", "sessions", lambda *_: ["all"]),
-    _command("insights", "[days]", "tokens and cost of the last days", "sessions"),
+    _command("usage", "[all]", "tokens and cost of this conversation, or of all", "usage", lambda *_: ["all"]),
+    _command("insights", "[days]", "tokens and cost of the last days", "usage"),
     _command("new", "[title]", "start a new conversation; this one is kept", "sessions"),
     _command(
         "resume", "[number | id | title]", "continue an earlier conversation", "sessions", lambda state, _: state.names
@@ -209,49 +145,49 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "search",
         "[--here] words",
         "search all stored messages",
-        "sessions",
+        "search",
         lambda _, words: ["--here"] if words.startswith("-") else [],
     ),
     _command("tree", "", "this conversation as a tree: compactions, branches", "sessions"),
-    _command("map", "[part]", "the map of folded messages (engine lcm)", "conversation"),
+    _command("map", "[part]", "the map of folded messages (engine lcm)", "maps"),
     _command(
         "state",
         "[kind | words | all] [m120]",
         "files, tests, settings, rules, tasks: values now, or at a message",
-        "conversation",
+        "state",
         lambda *_: ["all", *STATE_KINDS],
     ),
-    _command("model", "[name]", "the model and its window; or choose another", "model", _models),
-    _command("engine", "[name]", "list the context engines, or choose one", "model", _engines),
+    _command("model", "[name]", "the model and its window; or choose another", "models", _models),
+    _command("engine", "[name]", "list the context engines, or choose one", "plugins", _engines),
     _command(
         "memory",
         "[add text | user text | remove part | edit]",
         "what is remembered between sessions",
-        "memory",
+        "tui.commands.memory",
         lambda *_: ["add ", "user ", "remove ", "edit"],
     ),
     _command(
         "skills",
         "[name]",
         "list the skills, or open one",
-        "memory",
+        "tui.commands.memory",
         lambda state, _: [skill.name for skill in state.app.skills],
     ),
     _command(
         "pin",
         "[last | mN | text | remove N]",
         "keep a text word for word in every request",
-        "memory",
+        "tui.commands.memory",
         lambda *_: ["last", "remove "],
     ),
     _command(
         "help",
         "[command]",
         "every command, or all about one",
-        "help",
+        "tui.commands.help",
         lambda *_: [command.name for command in COMMANDS],
     ),
-    _command("quit", "", "leave; the conversation is kept", "help"),
+    _command("quit", "", "leave; the conversation is kept", "tui.commands.help"),
 )
 
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.pages import MARGIN, hint_lines, page_width, styled_lines
+from clew.cli.pages import MARGIN
 from clew.cli.text import clip, wrap
 from clew.cli.tui.commands import ALIASES, COMMANDS, custom_commands, find_command, unknown_command
-from clew.cli.tui.commands.page import show_lines, show_text
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
 
 MAX_USAGE_WIDTH = 36
 MIN_WIDTH_FOR_COLUMNS = 60
@@ -72,22 +71,22 @@ INPUT_HELP = (
 
 async def run_help(state: ChatState, words: str) -> None:
     if not words:
-        show_lines(state, _all_commands)
+        state.show_lines(_all_commands)
         if own := custom_commands(state.app):
-            show_text(state, f"Of your own: {', '.join(f'/{name}' for name in own)}.")
+            state.show_text(f"Of your own: {', '.join(f'/{name}' for name in own)}.")
         return
     command = find_command(words.split()[0])
     if command is None:
         raise InvalidArgument(unknown_command(words.split()[0]))
 
     def lines(console: Console) -> Iterator[str]:
-        yield from styled_lines(f"/{command.name} {command.usage}".rstrip(), console, "bold")
-        yield from wrap(f"{command.about[0].upper()}{command.about[1:]}.", page_width(console))
+        yield from console.styled_lines(f"/{command.name} {command.usage}".rstrip(), "bold")
+        yield from console.styled_lines(f"{command.about[0].upper()}{command.about[1:]}.")
         for line in HELP_EXAMPLES.get(command.name, ()):
-            for row in _example_rows(line, page_width(console) - len(MARGIN)):
+            for row in _example_rows(line, console.page_width - len(MARGIN)):
                 yield MARGIN + console.style(row, "dim")
 
-    show_lines(state, lines)
+    state.show_lines(lines)
 
 
 async def run_quit(state: ChatState, words: str) -> None:
@@ -108,19 +107,19 @@ def _all_commands(console: Console) -> Iterator[str]:
     is_narrow = console.width < MIN_WIDTH_FOR_COLUMNS
     for command in COMMANDS:
         if is_narrow:
-            name, *more = wrap(f"/{command.name} {command.usage}".rstrip(), page_width(console))
+            name, *more = wrap(f"/{command.name} {command.usage}".rstrip(), console.page_width)
             yield from (console.style(line, "cyan") for line in (name, *more))
-            yield from (f"{MARGIN}{line}" for line in wrap(command.about, page_width(console) - len(MARGIN)))
+            yield from (f"{MARGIN}{line}" for line in wrap(command.about, console.page_width - len(MARGIN)))
             continue
         name, usage = f"/{command.name}", clip(command.usage, left - len(command.name) - 2)
-        first, *more = wrap(command.about, page_width(console) - left - 2)
+        first, *more = wrap(command.about, console.page_width - left - 2)
         yield f"{console.style(name, 'cyan')} {usage}{' ' * (left - len(f'{name} {usage}'))}  {first}"
         yield from (f"{'':{left}}  {line}" for line in more)
     yield ""
-    yield from wrap(INPUT_HELP, page_width(console))
+    yield from console.styled_lines(INPUT_HELP)
     yield ""
     others = ", ".join(
         f"/{alias} is /{name}" for alias, name in ALIASES.items() if alias in ("clear", "compact", "cost", "exit")
     )
-    yield from hint_lines(f"Names of other programs work too: {others}.", console)
-    yield from hint_lines("A beginning is enough: /comp. /help COMMAND says more about one.", console)
+    yield from console.hint_lines(f"Names of other programs work too: {others}.")
+    yield from console.hint_lines("A beginning is enough: /comp. /help COMMAND says more about one.")

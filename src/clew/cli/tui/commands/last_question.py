@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 from clew.cli.text import clip, printable_line
 from clew.cli.tui.attachments import typed_line
-from clew.cli.tui.commands import learn_names
-from clew.cli.tui.commands.page import current_conversation, show_text
 from clew.errors import InvalidArgument
 from clew.messages import Message, ToolCall, calls_of, name_of_call
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
 
 _PAGE = 200
 """Messages that are read at once while the last question is looked for."""
@@ -47,9 +45,9 @@ async def run_retry(state: ChatState, words: str) -> None:
         files = await _restore_files(state, question)
         await _go_on_at(state, question, question.seq + 1)
         kept = f"The answer before is kept: /resume {question.session} goes back to it."
-        show_text(state, f"Asked again: {_shown(question)}.{_tools_stay(question)}", *files, kept)
+        state.show_text(f"Asked again: {_shown(question)}.{_tools_stay(question)}", *files, kept)
     else:
-        show_text(state, f"Asked again: {_shown(question)}.")
+        state.show_text(f"Asked again: {_shown(question)}.")
     await state.ask(None)
 
 
@@ -70,7 +68,7 @@ async def run_edit(state: ChatState, words: str) -> None:
 
 async def last_question(state: ChatState) -> LastQuestion:
     """The newest question that a person asked here. Raises InvalidArgument where there is none."""
-    conversation = await current_conversation(state)
+    conversation = await state.conversation()
     stop = end = conversation.view.next_seq
     has_commands = False
     while stop > 0:
@@ -121,8 +119,7 @@ def _name(state: ChatState, path: str) -> str:
 async def _take_back(state: ChatState, question: LastQuestion, *, keeps_files: bool = False) -> None:
     files = [] if keeps_files else await _restore_files(state, question)
     await _go_on_at(state, question, question.seq)
-    show_text(
-        state,
+    state.show_text(
         f"Taken back: {_shown(question)}{' and what followed' if question.followed else ''}.{_tools_stay(question)}",
         *files,
         f"It is kept: /resume {question.session} goes back to it.",
@@ -136,8 +133,8 @@ async def _go_on_at(state: ChatState, question: LastQuestion, seq: int) -> None:
     await app.agent.forget_checkpoints(made.id, question.seq)
     await app.runtime.forget(question.session)
     state.session, state.previewed = made.id, None
-    await current_conversation(state)
-    await learn_names(state)
+    await state.conversation()
+    await state.learn_names()
 
 
 def _shown(question: LastQuestion) -> str:

@@ -8,9 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.pages import MARGIN, headed_table, hint_lines, page_width, percent, styled_lines
+from clew.cli.pages import MARGIN, percent
 from clew.cli.text import clip, printable, printable_line, wrap
-from clew.cli.tui.commands.page import current_conversation, show_lines, show_text
 from clew.errors import InvalidArgument
 from clew.handoff import unwrap
 from clew.messages import text_of
@@ -19,7 +18,7 @@ from clew.turn import Pin
 
 if TYPE_CHECKING:
     from clew.agent.memory import Memory, MemoryChangeResult, MemoryName
-    from clew.cli.tui.commands import ChatState
+    from clew.cli.tui.state import ChatState
     from clew.turn import Conversation
 
 MEMORY_FILES: tuple[MemoryName, ...] = ("memory", "user")
@@ -36,10 +35,10 @@ async def run_memory(state: ChatState, words: str) -> None:
     verb, _, text = words.partition(" ")
     text = text.strip()
     if not verb:
-        show_lines(state, lambda console: _memory_lines(state, console))
+        state.show_lines(lambda console: _memory_lines(state, console))
     elif verb == "edit":
         paths = " and ".join(str(state.app.memory.path(which)) for which in MEMORY_FILES)
-        show_text(state, f"Edit {paths} with any editor. {WHEN_SEEN}")
+        state.show_text(f"Edit {paths} with any editor. {WHEN_SEEN}")
     elif verb not in ("add", "user", "remove"):
         raise InvalidArgument(f"/memory {verb} is not known", remedy=f"it takes {MEMORY_VERBS}")
     elif not text:
@@ -64,7 +63,7 @@ async def _remove_entry(state: ChatState, part: str) -> MemoryChangeResult:
 def _show_change(state: ChatState, change: MemoryChangeResult) -> None:
     if not change.is_done:
         raise InvalidArgument(change.message)
-    show_text(state, change.message, WHEN_SEEN)
+    state.show_text(change.message, WHEN_SEEN)
 
 
 def _memory_lines(state: ChatState, console: Console) -> Iterator[str]:
@@ -72,19 +71,19 @@ def _memory_lines(state: ChatState, console: Console) -> Iterator[str]:
         yield from _memory_file_lines(state.app.memory, which, console)
         yield ""
     if not state.app.settings.memory.enabled:
-        yield from styled_lines("The model does not see it: memory.enabled is off in the config.", console, "yellow")
-    for line in wrap(f"/memory {MEMORY_VERBS}. {WHEN_SEEN}", page_width(console)):
+        yield from console.styled_lines("The model does not see it: memory.enabled is off in the config.", "yellow")
+    for line in wrap(f"/memory {MEMORY_VERBS}. {WHEN_SEEN}", console.page_width):
         yield console.style(line, "dim")
 
 
 def _memory_file_lines(memory: Memory, which: MemoryName, console: Console) -> Iterator[str]:
-    yield from styled_lines(memory.fullness(which), console, "bold")
+    yield from console.styled_lines(memory.fullness(which), "bold")
     entries = memory.entries(which)
     for entry in entries:
-        for number, line in enumerate(wrap(entry, page_width(console) - 4)):
+        for number, line in enumerate(wrap(entry, console.page_width - 4)):
             yield f"{'  ' if number else '- '}{line}"
     if not entries:
-        yield from styled_lines("nothing is remembered there", console, "dim")
+        yield from console.styled_lines("nothing is remembered there", "dim")
 
 
 async def run_skills(state: ChatState, words: str) -> None:
@@ -99,22 +98,22 @@ async def run_skills(state: ChatState, words: str) -> None:
         return
     if not skills:
         folders = f"{state.app.project / '.clew' / 'skills'}, its .claude/skills, or {state.app.home / 'skills'}"
-        show_text(state, f"There are no skills. One is a folder with a SKILL.md in {folders}.")
+        state.show_text(f"There are no skills. One is a folder with a SKILL.md in {folders}.")
         return
 
     def lines(console: Console) -> Iterator[str]:
-        room = page_width(console) - 2
+        room = console.page_width - 2
         for skill in skills:
             yield console.style(printable(skill.name), "cyan", "bold")
             yield from (MARGIN + line for line in wrap(skill.description, room))
             yield MARGIN + console.style(clip(printable(str(skill.path)), room), "dim")
-        yield from hint_lines("/skills NAME opens one; its text stays through compactions", console)
+        yield from console.hint_lines("/skills NAME opens one; its text stays through compactions")
 
-    show_lines(state, lines)
+    state.show_lines(lines)
 
 
 async def run_pin(state: ChatState, words: str) -> None:
-    conversation = await current_conversation(state)
+    conversation = await state.conversation()
     if not words:
         _list_pins(state, conversation)
     elif removed := _REMOVE_WORDS.fullmatch(words):
@@ -176,8 +175,7 @@ async def _add_pin(state: ChatState, conversation: Conversation, new: Pin) -> No
         if is_in_view
         else "It follows the system prompt from the next question on, word for word, whatever is compacted"
     )
-    show_text(
-        state,
+    state.show_text(
         f"Pinned {new.label}: {_short_text(new.text)}",
         f"{where}, and takes {cost:,} tokens of every request ({percent(cost, window)} of the window).",
     )
@@ -187,13 +185,13 @@ async def _remove_pin(state: ChatState, conversation: Conversation, words: str) 
     if not words.isascii() or not words.isdigit():
         raise InvalidArgument("/pin remove needs the number of a pin, as /pin lists them: /pin remove 1")
     removed = await conversation.unpin(int(words))
-    show_text(state, f"No longer pinned: {removed.label}, {_short_text(removed.text)}")
+    state.show_text(f"No longer pinned: {removed.label}, {_short_text(removed.text)}")
 
 
 def _list_pins(state: ChatState, conversation: Conversation) -> None:
     pins = conversation.pins
     if not pins:
-        show_text(state, "Nothing is pinned. /pin last, /pin mN or /pin TEXT keeps a text word for word, always.")
+        state.show_text("Nothing is pinned. /pin last, /pin mN or /pin TEXT keeps a text word for word, always.")
         return
     in_view = {text_of(message) for message in conversation.messages}
     rows = [("", "pin", "tokens", "", "text")] + [
@@ -210,11 +208,11 @@ def _list_pins(state: ChatState, conversation: Conversation) -> None:
     share = percent(total, conversation.window.tokens)
 
     def lines(console: Console) -> Iterator[str]:
-        yield from headed_table(rows, "><><<", console)
+        yield from console.headed_table(rows, "><><<")
         together = f"{total:,} tokens together, {share} of the window."
-        yield from hint_lines(f"{together} /pin remove N takes one away.", console)
+        yield from console.hint_lines(f"{together} /pin remove N takes one away.")
 
-    show_lines(state, lines)
+    state.show_lines(lines)
 
 
 def _pin_tokens(conversation: Conversation, pins: Sequence[Pin]) -> int:

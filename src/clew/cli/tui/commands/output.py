@@ -1,53 +1,21 @@
-"""`/map`, `/state` and `/output`: what is folded of a conversation, its state, and what its tools printed."""
+"""`/output`: what tools and commands of a chat printed."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.maps import print_map, read_map
-from clew.cli.pages import hint_lines, page_width, plural
-from clew.cli.state import kind_named, print_state, read_state_page
+from clew.cli.pages import plural
 from clew.cli.text import TAB_COLUMNS, clip, line_rows, printable, sanitize
-from clew.cli.tui.commands.page import current_conversation, show_lines, show_page
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.cli.tui.commands import ChatState, ShownOutput
+    from clew.cli.tui.state import ChatState, ShownOutput
 
-_MORE_OF_MAP = "/map n0-40 shows what a part says; /engine lcm lets the lossless engine fold"
-_AT = re.compile(r"(?:--at[ =]|at )?m(\d{1,9})\b|--at[ =](\d{1,9})\b")
-_MORE_OF_STATE = "/state files, /state WORDS or /state all"
 MAX_LISTED = 15
 MAX_LINES = 200
 """Lines that are printed at once; `/output N LINE` shows more."""
-
-
-async def run_map(state: ChatState, words: str) -> None:
-    conversation = await current_conversation(state)
-    page = await read_map(state.app.store, conversation.session, conversation.view.next_seq, words.strip())
-    show_page(state, lambda console: print_map(page, console, _MORE_OF_MAP))
-
-
-async def run_state(state: ChatState, words: str) -> None:
-    """`/state [kind | words | all] [m120]`."""
-    found = _AT.search(words)
-    rest = " ".join((words[: found.start()] + words[found.end() :]).split()) if found else words
-    at = int(found[1] or found[2]) if found else None
-    kind = kind_named(rest)
-    session = (await current_conversation(state)).session
-    state.wait_for("reading the conversation")
-    page = await read_state_page(
-        state.app.store,
-        session,
-        at=at,
-        kind=kind,
-        words="" if kind or rest == "all" else rest,
-        whole=rest == "all",
-    )
-    show_page(state, lambda console: print_state(page, console, _MORE_OF_STATE))
 
 
 async def run_output(state: ChatState, words: str) -> None:
@@ -55,7 +23,7 @@ async def run_output(state: ChatState, words: str) -> None:
     if not outputs:
         raise InvalidArgument("no tool and no !command has printed anything in this chat yet")
     if not words:
-        show_lines(state, lambda console: _list_lines(outputs, console))
+        state.show_lines(lambda console: _list_lines(outputs, console))
         return
     number, first = _numbers(words)
     if not 1 <= number <= len(outputs):
@@ -64,7 +32,7 @@ async def run_output(state: ChatState, words: str) -> None:
     lines = sanitize(output.text).rstrip("\n").split("\n")
     if first > len(lines):
         raise InvalidArgument(f"output {number} has {plural(len(lines), 'line')}", remedy=f"there is no line {first}")
-    show_lines(state, lambda console: _output_lines(output, number, lines, first, console))
+    state.show_lines(lambda console: _output_lines(output, number, lines, first, console))
 
 
 def _numbers(words: str) -> tuple[int, int]:
@@ -79,21 +47,21 @@ def _numbers(words: str) -> tuple[int, int]:
 
 
 def _list_lines(outputs: list[ShownOutput], console: Console) -> Iterator[str]:
-    room = page_width(console)
+    room = console.page_width
     for number in range(max(1, len(outputs) - MAX_LISTED + 1), len(outputs) + 1):
         output = outputs[number - 1]
         size = f"{plural(output.text.rstrip().count(chr(10)) + 1, 'line')} of output"
         headline = clip(printable(output.headline), room - len(size) - 7)
         yield f"{console.style(f'{number:>3}', 'cyan')}  {headline}: {size}"
-    yield from hint_lines("/output NUMBER opens one; Ctrl-O the newest", console)
+    yield from console.hint_lines("/output NUMBER opens one; Ctrl-O the newest")
 
 
 def _output_lines(output: ShownOutput, number: int, lines: list[str], first: int, console: Console) -> Iterator[str]:
-    room = page_width(console)
+    room = console.page_width
     last = min(len(lines), first + MAX_LINES - 1)
     yield console.style(clip(f"{number}  {printable(output.headline)}", room), "bold")
     for line in lines[first - 1 : last]:
         yield from line_rows(line.expandtabs(TAB_COLUMNS), room)
     if last < len(lines):
         more = f"lines {first:,} to {last:,} of {len(lines):,}; /output {number} {last + 1} shows more"
-        yield from hint_lines(more, console)
+        yield from console.hint_lines(more)
