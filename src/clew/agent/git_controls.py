@@ -317,6 +317,16 @@ def _names(folder: Path) -> list[Path]:
         return []
 
 
+def common_git_folder(folder: Path) -> Path | None:
+    """The repository that a folder is in: of a linked worktree or a submodule, the one that its `.git` file names."""
+    git = next((parent / ".git" for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+    if git is None or git.is_dir():
+        return git
+    real = _target_of(git)
+    common = _text_of(real / "commondir") if real is not None else None
+    return real if real is None or common is None else Path(os.path.normpath(real / common.strip()))
+
+
 def _target_of(pointer: Path) -> Path | None:
     """The folder that a `.git` which is a file or a link points to; None where it is none."""
     if pointer.is_symlink():
@@ -363,14 +373,14 @@ def _digest_of_all(path: Path) -> bytes:
 
 def _settings_that_may_run(text: str) -> Iterator[str]:
     """Keys of a config that are not known to run nothing, and lines that are read by git otherwise than here."""
-    for key, value in _settings_in(text):
+    for key, value in settings_in(text):
         if not _HARMLESS_KEYS.fullmatch(key) or (
             key.casefold().endswith(".url") and _RUNS_PROGRAM.match(value.replace('"', ""))
         ):
             yield key
 
 
-def _settings_in(text: str) -> Iterator[tuple[str, str]]:
+def settings_in(text: str) -> Iterator[tuple[str, str]]:
     """Each setting of a config with its value; a line that is none, with nothing."""
     section = ""
     text = text.replace("\r\n", "\n")
