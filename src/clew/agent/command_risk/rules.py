@@ -71,7 +71,7 @@ def _has_name(name: str, names: str) -> bool:
 def _applies(command: InspectedCommand, fact: CommandFact) -> bool:
     for term in fact.unless.split():
         plain = [one for one in term.split("|") if not one.startswith(("-", "~"))]
-        if _meets(command, term, None) or any(fnmatchcase(text, one) for text in command.plain for one in plain):
+        if _meets(command, term, None) or any(fnmatchcase(text, one) for text in command.plain[:3] for one in plain):
             return False
     place = 0
     for term in fact.needs.split():
