@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Protocol
 
 from clew.agent.approvals import Risk
@@ -400,29 +399,25 @@ class BackgroundCommands:
 # -- the environment of commands ---------------------------------------------------------------------------------------
 
 # There is no keyboard: what would ask or page must fail or continue instead of waiting for the time limit.
-_FIXED_VARIABLES: Mapping[str, str] = MappingProxyType(
-    {
-        "TERM": "dumb",
-        "PAGER": "cat",
-        "GIT_PAGER": "cat",
-        "MANPAGER": "cat",
-        "SYSTEMD_PAGER": "cat",
-        "AWS_PAGER": "",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_EDITOR": "true",
-        "SSH_ASKPASS_REQUIRE": "never",
-        "DEBIAN_FRONTEND": "noninteractive",
-        "PIP_NO_INPUT": "1",
-    }
-)
+_FIXED_VARIABLES = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "AWS_PAGER": "",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+}
 # What a person may have set otherwise, with a reason.
-_DEFAULT_VARIABLES: Mapping[str, str] = MappingProxyType(
-    {
-        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-        # Output through a pipe would come only at the end, and not at all when the time limit ends the command.
-        "PYTHONUNBUFFERED": "1",
-    }
-)
+_DEFAULT_VARIABLES = {
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    # Output through a pipe would come only at the end, and not at all when the time limit ends the command.
+    "PYTHONUNBUFFERED": "1",
+}
 _OWN_SECRET = re.compile(r"CLEW_.*(?:KEY|KEYS|TOKEN|SECRET|PASSWORD|DSN|URL)\Z")
 
 
