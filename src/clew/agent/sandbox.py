@@ -27,11 +27,11 @@ SETTING = "terminal.sandbox"
 _PROBE_SECONDS = 20.0
 _VISIBLE_IN_HOME = (
     ".gitconfig .config/git/config .config/git/ignore .config/git/attributes .terminfo .nix-profile .pyenv .nvm "
-    ".rustup .asdf .rbenv .sdkman .volta .opam .ghcup .julia .dotnet .nuget/packages .pub-cache/hosted .deno/bin .local/bin "
-    ".local/lib .local/pipx .local/share/uv .local/share/pipx .local/share/pnpm .local/share/mise .local/share/fnm "
-    ".local/share/virtualenvs .cargo/bin .cargo/registry .cargo/git .cargo/env .bun/bin .bun/install .m2/repository "
-    ".m2/wrapper .gradle/caches .gradle/wrapper .cache/pip .cache/uv .cache/go-build .cache/yarn .cache/ms-playwright "
-    ".cache/pre-commit"
+    ".rustup .asdf .rbenv .sdkman .volta .opam .ghcup .julia .dotnet .nuget/packages .pub-cache/hosted .deno/bin "
+    ".local/bin .local/lib .local/pipx .local/share/uv .local/share/pipx .local/share/pnpm .local/share/mise "
+    ".local/share/fnm .local/share/virtualenvs .cargo/bin .cargo/registry .cargo/git .cargo/env .bun/bin "
+    ".bun/install .m2/repository .m2/wrapper .gradle/caches .gradle/wrapper .cache/pip .cache/uv .cache/go-build "
+    ".cache/yarn .cache/ms-playwright .cache/pre-commit"
 ).split()
 """Tools, and what they fetched. All else in the home folder that begins with a dot is hidden: programs keep their
 credentials there, those of tomorrow too."""
