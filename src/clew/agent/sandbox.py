@@ -64,7 +64,7 @@ class BubblewrapSandbox:
         return [
             *(self._program, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"),
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-            # The innermost folder counts: a project inside a hidden folder is there, a secret inside a project is not.
+            # The innermost folder counts: a project in a hidden folder is visible, a secret in a project is not.
             *(word for path in sorted(mounts, key=lambda one: one.count("/")) for word in mounts[path]),
             *(word for name in _LEFT_OUT_VARIABLES for word in ("--unsetenv", name)),
             *("--setenv", "TMPDIR", "/tmp", "--setenv", "XDG_CACHE_HOME", "/tmp/.cache"),  # noqa: S108 (its own)
@@ -76,7 +76,7 @@ class BubblewrapSandbox:
         return self._git.set_aside()
 
     def decide(self, left: LeftCode, *, keeps: bool) -> str:
-        """Put it back in its place, or leave it aside; a sentence about it."""
+        """Put it back in its place, or leave it aside; returns a sentence about it."""
         return self._git.decide(left, keeps=keeps)
 
     def _mounts(self) -> dict[str, list[str]]:

@@ -331,7 +331,7 @@ class _CommandAssessor:
         return is_inside or any(is_below(path, folder) for path in paths for folder in self._cloned)
 
     def _written_scripts(self, command: InspectedCommand) -> Findings:
-        """Files that the session wrote, or this line: running one is running what the model made up."""
+        """Files that the session wrote, or this line: running one runs text of the model."""
         for path in files_run(command):
             is_inside = is_below(path, self._paths.project)
             name = printable_line(os.path.relpath(path, self._paths.project) if is_inside else path)

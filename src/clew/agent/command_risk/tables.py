@@ -37,7 +37,7 @@ class RiskKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommandFact:
-    """A command that is dangerous whatever its paths are; `risk.toml` says how its terms are read."""
+    """A command that is dangerous with any path; `risk.toml` says how its terms are read."""
 
     kind: RiskKind
     names: str

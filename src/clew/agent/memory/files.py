@@ -113,7 +113,7 @@ def memory_lock(folder: Path) -> Iterator[None]:
 
 
 def flush_file(path: Path) -> None:
-    """Flush a file that somebody else may have written; nothing where there is none."""
+    """Flush a file that another program may have written; does nothing where there is none."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -159,7 +159,7 @@ def _write_new(partial: Path, content: bytes) -> None:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove what a killed writer left; whoever holds the lock is the only writer."""
+    """Remove what a killed writer left; the holder of the lock is the only writer."""
     for partial in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         partial.unlink(missing_ok=True)
 
