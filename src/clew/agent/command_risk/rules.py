@@ -195,7 +195,7 @@ def _head(git: Path) -> str:
 # -- deleting and writing over -----------------------------------------------------------------------------------------
 
 _CACHES = pattern("CACHES")
-_EMPTIES = re.compile(r"(?:1?,\$|1|,)?d|")
+_EMPTIES = re.compile(r"(?:1?,\$|1|,|%)?(?:d|s(.)\^?\.\*\$?\1\1g?)|")
 """Scripts of sed and perl that leave nothing of a file."""
 _TEMPLATE = re.compile(r"\.(?:example|sample|template|dist|defaults?)$")
 _EDITS_FILES = NAMES["COMPRESSORS"] | frozenset(
