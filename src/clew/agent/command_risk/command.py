@@ -146,7 +146,8 @@ def positional_arguments(args: tuple[Word, ...], value_flags: str) -> Iterator[W
         elif only_positional or word.text == "-" or not word.text.startswith("-"):
             yield word
         else:
-            skip = word.text in flags
+            is_last_of_many = _SHORT_FLAGS.match(word.text) and f"-{word.text[-1]}" in flags
+            skip = word.text in flags or bool(is_last_of_many)
 
 
 @dataclass(frozen=True, slots=True)

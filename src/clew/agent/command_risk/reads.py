@@ -113,7 +113,7 @@ def redirected_reads(command: InspectedCommand) -> Findings:
     for target in (redirect.target for redirect in command.parsed.redirects if redirect.operator == "<"):
         if not target.substitutions:
             yield from file_read(command, target)
-        elif _listed_by(target.substitutions[-1]).names_secrets:
+        elif _listed_by(command, target.substitutions[-1]).names_secrets:
             yield _finding(command, "reads secret files that another command finds")
 
 
@@ -225,78 +225,53 @@ def _exists(command: InspectedCommand, text: str) -> bool:
 
 # -- searches of folders -----------------------------------------------------------------------------------------------
 
-_VALUED = frozenset(
-    "-A -B -C -m -e -f -g -t -T -d -D -M --include --exclude --exclude-dir --glob --iglob --type --regexp".split()
-)
 _REPEATED = re.compile(r"[*+}]\)?[*+{]|\([^)]*[*+][^)]*\)[*+{]")
 """A repetition inside a repetition, which may take exponential time to match."""
 _CREDENTIAL = pattern("CREDENTIAL", re.IGNORECASE)
-_NAMES_ONLY = frozenset("-l -L -c -q --files --quiet --count --files-with-matches".split())
+_NAMES_ONLY = "-l -L -c -q --files --quiet --count --files-with-matches".split()
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
     """A command that searches files, by its arguments."""
 
-    name: str
-    flags: frozenset[str]
-    """Long ones, and each letter of short ones: `-rn` is -r and -n."""
+    command: InspectedCommand
     patterns: tuple[str, ...]
     roots: tuple[str, ...]
     included: tuple[str, ...]
     excluded: tuple[str, ...]
 
     @classmethod
-    def of(cls, name: str, texts: list[str]) -> Search:
-        flags: set[str] = set()
-        values: list[tuple[str, str]] = []
-        plain: list[str] = []
-        waiting = ""
-        for at, text in enumerate(texts):
-            flag, equals, value = text.partition("=")
-            if waiting:
-                values.append((waiting, text))
-                waiting = ""
-            elif text == "--":
-                plain += texts[at + 1 :]
-                break
-            elif text.startswith("--"):
-                flags.add(flag)
-                values += [(flag, value)] if equals else []
-                waiting = flag if not equals and flag in _VALUED else ""
-            elif text.startswith("-") and len(text) > 1:
-                flags.update(f"-{letter}" for letter in text[1:])
-                flags.update({"--hidden"} if re.fullmatch(r"-u{2,3}", text) else ())
-                waiting = f"-{text[-1]}" if f"-{text[-1]}" in _VALUED else ""
-            else:
-                plain.append(text)
-        patterns = [value for flag, value in values if flag in {"-e", "--regexp"}]
-        if not patterns and not flags & {"-f", "--file", "--files"}:
+    def of(cls, command: InspectedCommand) -> Search:
+        plain = command.plain
+        patterns = [word.text for word in command.values_of({"-e", "--regexp"})]
+        if not patterns and not command.has_flag("-f", "--file", "--files"):
             patterns, plain = plain[:1], plain[1:]
-        globs = [value for flag, value in values if flag in {"--include", "-g", "--glob", "--iglob"}]
-        globs += [f"!{value}" for flag, value in values if flag in {"--exclude", "--exclude-dir"}]
+        globs = [word.text for word in command.values_of({"--include", "-g", "--glob", "--iglob"})]
         included = [glob for glob in globs if not glob.startswith("!")]
-        included += ["*.of-a-type"] * any(flag in {"-t", "--type"} for flag, _ in values)
-        excluded = [glob[1:].rstrip("/") for glob in globs if glob.startswith("!")]
-        return cls(name, frozenset(flags), tuple(patterns), tuple(plain) or (".",), tuple(included), tuple(excluded))
+        included += ["*.of-a-type"] if any(command.values_of({"-t", "--type"})) else []
+        excluded = [word.text for word in command.values_of({"--exclude", "--exclude-dir"})]
+        excluded += [glob[1:] for glob in globs if glob.startswith("!")]
+        names = tuple(glob.rstrip("/") for glob in excluded)
+        return cls(command, tuple(patterns), tuple(plain) or (".",), tuple(included), names)
 
     @property
     def is_recursive(self) -> bool:
-        is_always = self.name in {"rg", "ag", "ack", "ugrep"}
-        return is_always or bool(self.flags & {"-r", "-R", "--recursive", "--dereference-recursive"})
+        is_always = self.command.name in {"rg", "ag", "ack", "ugrep"}
+        return is_always or self.command.has_flag("-r", "-R", "--recursive", "--dereference-recursive")
 
     @property
     def sees_hidden(self) -> bool:
         """Whether it reads files that begin with a dot, which `rg` and its like leave out by default."""
-        if self.name == "rg":
-            return bool(self.flags & {"--hidden", "-."})
-        return bool(self.flags & {"--hidden", "-u"}) if self.name == "ag" else self.name != "ack"
+        if self.command.name == "rg":
+            return self.command.has_flag("--hidden") or any(re.match(r"-(?:\.|uu)", one) for one in self.command.texts)
+        return self.command.name != "ack" and (self.command.name != "ag" or self.command.has_flag("--hidden", "-u"))
 
     def would_show(self, path: str, name: str) -> bool:
         """Whether it would print a line of a file with this name; where that is unknown, it would."""
         if any(fnmatchcase(part, glob) for part in (name, *name.split("/")) for glob in self.excluded):
             return False
-        if self.flags & {"-v", "--invert-match"}:
+        if self.command.has_flag("-v", "--invert-match"):
             return True
         try:
             with Path(path).open(encoding="utf-8", errors="replace") as file:
@@ -310,15 +285,17 @@ class Search:
         """The pattern as Python reads it. Raises re.error or ValueError where it is not known what it matches."""
         if UNKNOWN in text or len(text) > _MAX_PATTERN:
             raise ValueError("not known")
-        if self.name == "fgrep" or self.flags & {"-F", "--fixed-strings"}:
+        if self.command.name == "fgrep" or self.command.has_flag("-F", "--fixed-strings"):
             text = re.escape(text)
-        elif self.name == "grep" and not self.flags & {"-E", "-P", "--extended-regexp", "--perl-regexp"}:
+        elif self.command.name == "grep" and not self.command.has_flag(
+            "-E", "-P", "--extended-regexp", "--perl-regexp"
+        ):
             # In a basic expression the brackets and signs mean themselves, unless escaped.
             text = re.sub(r"\\?[(){}|+?]", lambda found: found[0][1:] if len(found[0]) == 2 else f"\\{found[0]}", text)
         if _REPEATED.search(text):
             raise ValueError("may take long")
         text = text.replace("[[:space:]]", r"\s").replace("[:space:]", r"\s").replace("[:alnum:]", r"\w")
-        ignores_case = bool(self.flags & {"-i", "--ignore-case", "-S", "--smart-case"})
+        ignores_case = self.command.has_flag("-i", "--ignore-case", "-S", "--smart-case")
         return re.compile(text, re.IGNORECASE if ignores_case else 0)
 
 
@@ -327,12 +304,12 @@ def searching_folders(command: InspectedCommand) -> Findings:
     """`grep -r`, `rg --hidden` and `diff -r` over a folder with secrets in it."""
     if command.name == "diff" and command.has_flag("-r", "--recursive"):
         yield from _folder_reads(command, command.plain)
-    search = Search.of(command.name, command.texts) if command.name in NAMES["SEARCHERS"] else None
+    search = Search.of(command) if command.name in NAMES["SEARCHERS"] else None
     if search is None or not search.is_recursive:
         return
     if any(_glob_finds_secret(glob) or secret_kind(glob) for glob in search.included):
         yield _finding(command, "searches secret files, by the names that it includes")
-    elif not search.included and search.sees_hidden and not search.flags & _NAMES_ONLY:
+    elif not search.included and search.sees_hidden and not command.has_flag(*_NAMES_ONLY):
         hunts = any(_CREDENTIAL.search(text) for text in search.patterns)
         if hunts and any(command.paths.is_broad(root) for root in _resolved(command, search.roots)):
             yield _finding(command, "searches the whole project for credentials")
@@ -411,15 +388,15 @@ def reading_found_secrets(command: InspectedCommand) -> Findings:
     elif command.name in {"xargs", "parallel"}:
         inner = [text for text in command.texts if not text.startswith("-")]
         given = command.parsed.stdin_text
-        listed = _listed_by(source) if given is None else Listing(_names_secrets(given.split()))
+        listed = _listed_by(command, source) if given is None else Listing(_names_secrets(given.split()))
         yield from _given(command, inner or ["echo"], listed)
     elif command.name in {"read", "mapfile", "readarray"} and source is not None:
-        listed = _listed_by(source)
+        listed = _listed_by(command, source)
         yield from _given(command, [command.name], replace(listed, is_everything=False))
     elif command.name not in NAMES["HARMLESS_WITH_SECRETS"]:
         for word in command.args:
             if word.substitutions and not word.is_known:
-                yield from _given(command, [command.name, *command.texts], _listed_by(word.substitutions[-1]))
+                yield from _given(command, [command.name, *command.texts], _listed_by(command, word.substitutions[-1]))
 
 
 def _given(command: InspectedCommand, texts: list[str], listed: Listing) -> Findings:
@@ -433,11 +410,11 @@ def _given(command: InspectedCommand, texts: list[str], listed: Listing) -> Find
         yield _finding(command, "reads secret files that it finds by their names")
     elif listed.is_everything and name not in NAMES["CHANGES_ONLY"]:
         searches = [listed.search] if listed.search is not None else []
-        searches += [Search.of(name, texts[1:])] if name in NAMES["SEARCHERS"] else []
+        searches += [Search.of(_with_texts(command, name, texts[1:]))] if name in NAMES["SEARCHERS"] else []
         yield from _folder_reads(command, listed.roots, *searches)
 
 
-def _listed_by(source: SimpleCommand | None) -> Listing:
+def _listed_by(command: InspectedCommand, source: SimpleCommand | None) -> Listing:
     """What a pipe lists that ends in this command."""
     filters: list[list[str]] = []
     while source is not None and source.words:
@@ -445,7 +422,7 @@ def _listed_by(source: SimpleCommand | None) -> Listing:
         name = name.rpartition("/")[2]
         is_filter = name in {"grep", "egrep", "rg"}
         if source.piped_from is None or not (is_filter or name in _PASSES_ON):
-            listed = _listed(name, texts)
+            listed = _listed(_with_texts(command, name, texts))
             for one in reversed(filters):
                 listed = _filtered(listed, one)
             return listed
@@ -454,17 +431,22 @@ def _listed_by(source: SimpleCommand | None) -> Listing:
     return Listing()
 
 
-def _listed(name: str, texts: list[str]) -> Listing:
-    plain = [text for text in texts if not text.startswith("-")]
-    if name in NAMES["FINDERS"]:
-        return _found(name, texts)
-    if name in {"echo", "printf", "ls"} and _names_secrets(plain):
+def _with_texts(command: InspectedCommand, name: str, texts: list[str]) -> InspectedCommand:
+    """Another command in the same place."""
+    return replace(command, name=name, args=tuple(map(Word, texts)))
+
+
+def _listed(command: InspectedCommand) -> Listing:
+    if command.name in NAMES["FINDERS"]:
+        return _found(command.name, command.texts)
+    if command.name in {"echo", "printf", "ls"} and _names_secrets(command.plain):
         return Listing(names_secrets=True)
-    if _LISTS_ALL.match(" ".join([name, *texts])):
-        return Listing(is_everything=True, roots=tuple(plain if name in {"ls", "tree"} else ()) or (".",))
-    if name in NAMES["SEARCHERS"]:
-        search = Search.of(name, texts)
-        if search.is_recursive and search.sees_hidden and search.flags & {"-l", "--files-with-matches"}:
+    if _LISTS_ALL.match(" ".join([command.name, *command.texts])):
+        roots = command.plain if command.name in {"ls", "tree"} else []
+        return Listing(is_everything=True, roots=tuple(roots) or (".",))
+    if command.name in NAMES["SEARCHERS"]:
+        search = Search.of(command)
+        if search.is_recursive and search.sees_hidden and command.has_flag("-l", "--files-with-matches"):
             return Listing(_names_secrets(search.included), not search.included, search.roots, search)
     return Listing()
 
