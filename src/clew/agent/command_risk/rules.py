@@ -287,7 +287,9 @@ def overwriting_files(command: InspectedCommand) -> Findings:
 
 def _overwritten(command: InspectedCommand) -> Iterator[Word]:
     first = next(iter(command.texts), "")
-    empties = command.name in {"sed", "perl"} and any(map(_EMPTIES.fullmatch, command.texts))
+    # BSD's `sed -i ''` has an empty argument that is no script.
+    scripts = command.texts if command.name == "perl" else filter(None, command.texts)
+    empties = command.name in {"sed", "perl"} and any(map(_EMPTIES.fullmatch, scripts))
     yield from (one.target for one in command.parsed.redirects if one.operator in {">", ">|", "&>"})
     if command.name == "mv":
         yield from command.positional[1:][-1:]
