@@ -50,7 +50,7 @@ class Approvals:
         self._asking = asyncio.Lock()
 
     async def decide(self, tool: str, risk: Risk) -> ApprovalDecision:
-        """Allow or refuse a call; asks the person where the mode is `ask`. With nobody to ask, it is refused."""
+        """Allow or refuse a call; asks the person where the mode is `ask`. Without a person to ask, it is refused."""
         if self._mode == "allow":
             return ApprovalDecision(True)
         why = "; ".join(risk.reasons)
@@ -67,7 +67,7 @@ class Approvals:
         )
 
     async def confirm(self, tool: str, risk: Risk) -> bool | None:
-        """What a person answers; None where nobody is asked, since the mode decides or nobody is here."""
+        """What a person answers; None where the mode decides, or no person is present."""
         if self._mode != "ask" or self._ask is None:
             return None
         return (await self._answer(tool, risk))[0] != "no"

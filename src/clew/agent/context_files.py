@@ -97,7 +97,7 @@ def _read(path: Path, within: Path) -> ContextFile:
 
 
 def _without_repeats(files: Sequence[ContextFile]) -> list[ContextFile]:
-    """Each text once, where it comes first: often one file is a copy of the other, or a link to it."""
+    """Each text once, at its first place: often one file is a copy of the other, or a link to it."""
     seen: set[str] = {""}
     kept: list[ContextFile] = []
     for file in files:

@@ -1,7 +1,7 @@
 """Git metadata that makes git run code: found in folders that a sandboxed command may write, and set aside.
 
 Git runs what a repository's config and hooks name, for the person who enters its folder: a shell prompt runs
-`git status`. What a command inside the sandbox leaves there would run outside. Repositories that were there before are
+`git status`. What a command inside the sandbox leaves there would run outside. Repositories that existed before are
 trusted as they are; of what is new, or has changed, only settings that are known to run nothing are left in place.
 Hooks, configs and programs in the project that a trusted or a personal config names count as parts of it: git itself
 is asked what it reads, once, before the first command. Files of the project that these run in turn stay in place, since
@@ -49,7 +49,7 @@ _CONTROLS = ("config", "config.worktree", "commondir", _TODO)
 _MERCURIAL = ("hgrc", "hgrc-not-shared", "sharedpath")
 """Files of a `.hg` that name programs, or another folder with such files."""
 _MAX_HASHED_BYTES = 64_000_000
-"""A larger file is known again by its size and times."""
+"""A larger file is compared by its size and times."""
 _MAX_PROGRAM_BYTES = 262_144
 _MAX_FOLLOWED = 400
 _WORD = re.compile(r"[\w@./+-]+")
@@ -70,13 +70,13 @@ _READ_BY_NAME = (
     (r"tox", "tox.ini"),
     (r"nox", "noxfile.py"),
 )
-"""Programs, and the files in which they look for commands without being told."""
+"""Programs, and the files in which they look for commands by default."""
 _FOLLOWED_LEVELS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class GitControl:
-    """A file or folder by which git would run something, and how."""
+    """A file or folder that makes git run something, and how."""
 
     path: Path
     why: str
@@ -91,14 +91,14 @@ def git_folders(roots: Sequence[Path]) -> Iterator[Path]:
             if is_repository and Path(here).name != ".git":
                 yield Path(here)
             yield from (Path(here, name) for name in (".git", ".hg") if name in names)
-            # Git finds a repository also in a folder whose names nobody may list.
+            # Git finds a repository also in a folder that may not be listed.
             hidden = (Path(here, name, ".git") for name in folders if not os.access(Path(here, name), os.R_OK))
             yield from filter(os.path.lexists, hidden)
             folders[:] = [name for name in folders if not (is_repository and name == "objects")]
 
 
 class TrustedGit:
-    """The repositories that were there when a sandbox was opened, and what has appeared since."""
+    """The repositories that existed when a sandbox was opened, and what has appeared since."""
 
     def __init__(self, roots: Sequence[Path], environ: Mapping[str, str]) -> None:
         self._roots = tuple(roots)
@@ -121,21 +121,21 @@ class TrustedGit:
         self._follow()
 
     def set_aside(self) -> list[LeftCode]:
-        """Rename what git would run code by, and was not there before; changes of what hooks run stay in place."""
+        """Rename new metadata by which git would run code; changed files that hooks run stay in place."""
         found = [control for path in git_folders(self._roots) for control in self._new(path)]
         found += self._changed(self._named())
         moved = [self._moved(one.path, one.why) for one in dict.fromkeys(found) if os.path.lexists(one.path)]
         return [*moved, *self._changed_programs()]
 
     def decide(self, left: LeftCode, *, keeps: bool) -> str:
-        """Do with it what a person decided; a sentence about it."""
+        """Carry out what a person decided; returns a sentence about it."""
         name = self._name(left.path)
         if not keeps and left.aside is None:
             left = self._moved(left.path, left.why)
         if not keeps or left.aside is None:
             self._trust(left.path)
             return f"{name} stays, a person agreed" if keeps else str(left)
-        # What is kept is what the person saw, and takes no other's place.
+        # Only what the person saw is kept, and only where nothing else has its name.
         if _digest_of_all(left.aside) != left.digest or os.path.lexists(left.path):
             return f"{name} stays aside: it has changed, or another is in its place"
         if os.path.lexists(head := left.aside / f"HEAD{ASIDE}"):
@@ -155,7 +155,7 @@ class TrustedGit:
         text = _shown(path)
         path.rename(aside)
         if os.path.lexists(aside / "HEAD"):
-            # Without its HEAD git takes it for no repository, also for whoever enters it.
+            # Without its HEAD it is no repository for git, also in a shell inside it.
             (aside / "HEAD").rename(aside / f"HEAD{ASIDE}")
         return LeftCode(path, why, self._name(path), aside, self._name(aside), _digest_of_all(aside), text)
 
@@ -317,6 +317,16 @@ def _names(folder: Path) -> list[Path]:
         return []
 
 
+def common_git_folder(folder: Path) -> Path | None:
+    """The repository that a folder is in: of a linked worktree or a submodule, the one that its `.git` file names."""
+    git = next((parent / ".git" for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+    if git is None or git.is_dir():
+        return git
+    real = _target_of(git)
+    common = _text_of(real / "commondir") if real is not None else None
+    return real if real is None or common is None else Path(os.path.normpath(real / common.strip()))
+
+
 def _target_of(pointer: Path) -> Path | None:
     """The folder that a `.git` which is a file or a link points to; None where it is none."""
     if pointer.is_symlink():
@@ -337,7 +347,7 @@ def _text_of(path: Path) -> str | None:
 
 
 def _digest(path: Path) -> bytes | None:
-    """By what a part is known again; the folder that a pointer points to counts with it."""
+    """A digest of a part of a repository, or of a link's target."""
     try:
         if path.is_symlink():
             return b"link " + os.fsencode(path.readlink())
@@ -356,21 +366,21 @@ def _digest(path: Path) -> bytes | None:
 
 
 def _digest_of_all(path: Path) -> bytes:
-    """By what a file or a repository is known again after a person looked at it."""
+    """A digest of a file, or of a repository, as a person saw it."""
     parts = [path, *_parts(path)] if path.is_dir() else [path]
     return b"".join(_digest(part) or b"" for part in parts if not part.is_dir())
 
 
 def _settings_that_may_run(text: str) -> Iterator[str]:
     """Keys of a config that are not known to run nothing, and lines that are read by git otherwise than here."""
-    for key, value in _settings_in(text):
+    for key, value in settings_in(text):
         if not _HARMLESS_KEYS.fullmatch(key) or (
             key.casefold().endswith(".url") and _RUNS_PROGRAM.match(value.replace('"', ""))
         ):
             yield key
 
 
-def _settings_in(text: str) -> Iterator[tuple[str, str]]:
+def settings_in(text: str) -> Iterator[tuple[str, str]]:
     """Each setting of a config with its value; a line that is none, with nothing."""
     section = ""
     text = text.replace("\r\n", "\n")

@@ -48,7 +48,7 @@ class AgentObserver:
     """
 
     def on_delta(self, delta: Delta) -> None:
-        """A piece of a reply has come."""
+        """A piece of a reply has arrived."""
         del delta
 
     def on_reply(self, reply: Reply) -> None:
@@ -83,7 +83,7 @@ class Answer:
 
 @dataclass(slots=True)
 class _ReplyRecorder:
-    """Keeps the text of a reply while it comes, and passes its pieces on."""
+    """Collects the text of a reply, and passes its pieces on."""
 
     observer: AgentObserver
     text: list[str] = field(default_factory=list)
@@ -116,8 +116,8 @@ class Agent:
     async def ask(self, session: str, message: Message | None, observer: AgentObserver | None = None) -> Answer:
         """The answer to a message, or, with None, to the history as it is: to a question that got no answer.
 
-        Cancelling stops it and keeps what came; the provider's refusals are raised. A message that is the unanswered
-        end of the history already, because the call for it failed, is not put in a second time.
+        Cancelling stops it and keeps the text so far; the provider's refusals are raised. A message that is the
+        unanswered end of the history already, because the call for it failed, is not put in a second time.
         """
         root = (await self.runtime.conversation(session)).root
         # A question between calls and their results would take the results away from the calls.

@@ -1,7 +1,7 @@
 """The output of commands as bounded, readable text.
 
 Escape sequences are removed, a progress bar that redraws its line leaves its last state, and of too much output the
-first and the last part are kept. Memory is bounded whatever comes.
+first and the last part are kept. Memory is bounded.
 """
 
 from __future__ import annotations
@@ -119,13 +119,13 @@ class CommandOutput:
         self._overwrites = CarriageReturnFilter()
 
     def feed(self, piece: bytes) -> str:
-        """Add a piece; returns its text for whoever watches."""
+        """Add a piece; returns its text for an observer."""
         text = self._decoder.feed(piece)
         self._keep(self._overwrites.feed(text))
         return text
 
     def text(self) -> str:
-        """Everything, once nothing more comes."""
+        """Everything, after the last piece."""
         self._keep(self._overwrites.feed(self._decoder.feed(b"", is_last=True)) + self._overwrites.flush())
         gone, tail = self._tail.since(0)
         left_out = f"\n[{gone:,} chars left out here]\n" if gone else ""

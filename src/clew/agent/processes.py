@@ -1,4 +1,4 @@
-"""Shell commands as processes: each in a process group of its own, in the foreground or in the background.
+"""Shell commands as processes: each in its own process group, in the foreground or in the background.
 
 Standard input is empty, both outputs come through one pipe in their order, and a command is ended together with all
 that it started. Whether a command may run is decided in `clew.agent.command_risk`.
@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Protocol
 
 from clew.agent.approvals import Risk
@@ -88,7 +87,7 @@ class CommandSandbox(Protocol):
         """Set aside what commands left that would run outside."""
 
     def decide(self, left: LeftCode, *, keeps: bool) -> str:
-        """Do with it what a person decided; a sentence about it."""
+        """Carry out what a person decided; returns a sentence about it."""
 
 
 @asynccontextmanager
@@ -111,7 +110,7 @@ async def watched(sandbox: CommandSandbox | None) -> AsyncIterator[list[LeftCode
 
 
 class ProcessGroup:
-    """A running command. Whoever starts it must call `end`, or wait for its `exit_code`."""
+    """A running command. The caller of `start` must call `end`, or wait for its `exit_code`."""
 
     def __init__(self, child: asyncio.subprocess.Process, reading: asyncio.ReadTransport, reader: _PipeReader) -> None:
         self._child = child
@@ -196,7 +195,7 @@ class ProcessGroup:
     async def _wait_until_dead(self, max_seconds: float) -> None:
         """Wait until nothing of the group runs, or the time is up."""
         deadline = time.monotonic() + max_seconds
-        while self._is_alive() and time.monotonic() < deadline:  # noqa: ASYNC110 (no event tells of grandchildren)
+        while self._is_alive() and time.monotonic() < deadline:  # noqa: ASYNC110 (there is no event for grandchildren)
             await asyncio.sleep(_POLL_SECONDS)
 
     def _is_alive(self) -> bool:
@@ -213,7 +212,7 @@ async def _end_started(starting: asyncio.Future[ProcessGroup]) -> None:
 
 
 class _PipeReader(asyncio.Protocol):
-    """Passes on what comes out of the pipe; `at_end` is set when it is closed."""
+    """Passes on the output of the pipe; `at_end` is set when it is closed."""
 
     def __init__(self, on_bytes: OnBytes) -> None:
         self._on_bytes = on_bytes
@@ -367,7 +366,7 @@ class BackgroundCommands:
     async def ask_about(
         self, found: Sequence[LeftCode], confirm: Callable[[Risk], Awaitable[bool | None]]
     ) -> list[str]:
-        """Ask a person what becomes of what commands left; a sentence about each. Without an answer nothing changes."""
+        """Ask a person about what commands left; returns a sentence about each. Without an answer nothing changes."""
         sentences = []
         for left in found:
             keeps = await confirm(
@@ -400,29 +399,25 @@ class BackgroundCommands:
 # -- the environment of commands ---------------------------------------------------------------------------------------
 
 # There is no keyboard: what would ask or page must fail or continue instead of waiting for the time limit.
-_FIXED_VARIABLES: Mapping[str, str] = MappingProxyType(
-    {
-        "TERM": "dumb",
-        "PAGER": "cat",
-        "GIT_PAGER": "cat",
-        "MANPAGER": "cat",
-        "SYSTEMD_PAGER": "cat",
-        "AWS_PAGER": "",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_EDITOR": "true",
-        "SSH_ASKPASS_REQUIRE": "never",
-        "DEBIAN_FRONTEND": "noninteractive",
-        "PIP_NO_INPUT": "1",
-    }
-)
+_FIXED_VARIABLES = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "AWS_PAGER": "",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+}
 # What a person may have set otherwise, with a reason.
-_DEFAULT_VARIABLES: Mapping[str, str] = MappingProxyType(
-    {
-        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-        # Output through a pipe would come only at the end, and not at all when the time limit ends the command.
-        "PYTHONUNBUFFERED": "1",
-    }
-)
+_DEFAULT_VARIABLES = {
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    # Output through a pipe would arrive only at the end, and not at all when the time limit ends the command.
+    "PYTHONUNBUFFERED": "1",
+}
 _OWN_SECRET = re.compile(r"CLEW_.*(?:KEY|KEYS|TOKEN|SECRET|PASSWORD|DSN|URL)\Z")
 
 

@@ -1,7 +1,7 @@
 """The system prompt: versioned templates, and between fences what people wrote for the agent.
 
 It is built once per session, and the same parts give the same bytes: nothing here reads a clock, a disk or an order
-that a file system chose. Parts are ordered by how often they change: what never changes comes first.
+that a file system chose. Parts are ordered by how often they change: what never changes is first.
 """
 
 from __future__ import annotations

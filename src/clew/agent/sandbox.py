@@ -26,32 +26,13 @@ from clew.redact import redact_text
 SETTING = "terminal.sandbox"
 _PROBE_SECONDS = 20.0
 _VISIBLE_IN_HOME = (
-    *(
-        ".gitconfig",
-        ".config/git/config",
-        ".config/git/ignore",
-        ".config/git/attributes",
-        ".terminfo",
-        ".nix-profile",
-        ".pyenv",
-        ".nvm",
-        ".rustup",
-        ".asdf",
-        ".rbenv",
-    ),
-    *(".sdkman", ".volta", ".opam", ".ghcup", ".julia", ".dotnet", ".nuget/packages", ".pub-cache/hosted", ".deno/bin"),
-    *(".local/bin", ".local/lib", ".local/pipx", ".local/share/uv", ".local/share/pipx", ".local/share/pnpm"),
-    *(
-        ".local/share/mise",
-        ".local/share/fnm",
-        ".local/share/virtualenvs",
-        ".cargo/bin",
-        ".cargo/registry",
-        ".cargo/git",
-    ),
-    *(".cargo/env", ".bun/bin", ".bun/install", ".m2/repository", ".m2/wrapper", ".gradle/caches", ".gradle/wrapper"),
-    *(".cache/pip", ".cache/uv", ".cache/go-build", ".cache/yarn", ".cache/ms-playwright", ".cache/pre-commit"),
-)
+    ".gitconfig .config/git/config .config/git/ignore .config/git/attributes .terminfo .nix-profile .pyenv .nvm "
+    ".rustup .asdf .rbenv .sdkman .volta .opam .ghcup .julia .dotnet .nuget/packages .pub-cache/hosted .deno/bin "
+    ".local/bin .local/lib .local/pipx .local/share/uv .local/share/pipx .local/share/pnpm .local/share/mise "
+    ".local/share/fnm .local/share/virtualenvs .cargo/bin .cargo/registry .cargo/git .cargo/env .bun/bin "
+    ".bun/install .m2/repository .m2/wrapper .gradle/caches .gradle/wrapper .cache/pip .cache/uv .cache/go-build "
+    ".cache/yarn .cache/ms-playwright .cache/pre-commit"
+).split()
 """Tools, and what they fetched. All else in the home folder that begins with a dot is hidden: programs keep their
 credentials there, those of tomorrow too."""
 _HIDDEN_AMONG_TOOLS = (".local/share/uv/credentials", ".julia/servers", ".dotnet/corefx")
@@ -83,7 +64,7 @@ class BubblewrapSandbox:
         return [
             *(self._program, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"),
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-            # The innermost folder counts: a project inside a hidden folder is there, a secret inside a project is not.
+            # The innermost folder counts: a project in a hidden folder is visible, a secret in a project is not.
             *(word for path in sorted(mounts, key=lambda one: one.count("/")) for word in mounts[path]),
             *(word for name in _LEFT_OUT_VARIABLES for word in ("--unsetenv", name)),
             *("--setenv", "TMPDIR", "/tmp", "--setenv", "XDG_CACHE_HOME", "/tmp/.cache"),  # noqa: S108 (its own)
@@ -95,7 +76,7 @@ class BubblewrapSandbox:
         return self._git.set_aside()
 
     def decide(self, left: LeftCode, *, keeps: bool) -> str:
-        """Put it back in its place, or leave it aside; a sentence about it."""
+        """Put it back in its place, or leave it aside; returns a sentence about it."""
         return self._git.decide(left, keeps=keeps)
 
     def _mounts(self) -> dict[str, list[str]]:

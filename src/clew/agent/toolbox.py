@@ -21,7 +21,7 @@ from clew.turn import Conversation, Runtime
 MAX_WINDOW_SHARE = 0.10
 """Of the window: up to it every schema is sent."""
 UNUSED_ROUNDS = 40
-"""A tool is unused after so many rounds without a call of it; about as many are expected to come."""
+"""A tool is unused after so many rounds without a call of it; about as many are expected to follow."""
 CACHE_SECONDS = 3_600.0
 """The longest that a provider caches a prefix."""
 CACHE_READ_PRICE, CACHE_WRITE_PRICE = 0.10, 1.25

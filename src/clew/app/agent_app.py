@@ -257,7 +257,6 @@ class AgentApp:
             auxiliary=auxiliary_target(self.settings, self.environ),
             learnt=LearntLimits(learnt_limits_path(self.environ)),
             before_switch=self._before_switch,
-            after_switch=self._after_switch,
         )
 
     def _engine(self, setup: EngineSetup) -> ContextEngine:
@@ -330,16 +329,13 @@ class AgentApp:
         """Write memory for the session that ends; the prompt of its continuation, where it shows other memory now."""
         if not self.settings.memory.enabled:
             return None
-        await self.memory.commit(session)
+        await self.memory.commit()
         if self._options.system is not None:
             return None
         prompt = await self.store.system_prompt(session)
         if prompt is not None and (not is_clew_prompt(prompt) or shows_memory(prompt, self.memory.snapshot())):
             return None
         return self.prompt()
-
-    async def _after_switch(self, old: str, new: str) -> None:
-        self.memory.continue_session(old, new)
 
 
 @asynccontextmanager

@@ -8,7 +8,6 @@ nothing is guessed. A word's text is what is left after quotes, variables and su
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -17,12 +16,23 @@ from clew.errors import UnreadableCommand
 
 UNKNOWN = "\ufffc"
 """In a word: text that is known only when the line runs."""
-WORD_END_CHARS = " \t\n;&|<>()"
-BLANKS = " \t"
+_WORD_END_CHARS = " \t\n;&|<>()"
+_BLANKS = " \t"
 _MAX_DEPTH = 24
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _MAX_EXPANSIONS = 256
+
+
+_MAX_CHARS = 200_000
+_MAX_COMMANDS = 2_000
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?\+?=")
+_REDIRECT = re.compile(r"(?:\d+|\{\w+\})?(<<<|<<-?|<>|<&|>>|>&|>\||<|>)|(&>>?)")
+_OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|]")
+_TIME_OPTION = re.compile(r"[ \t]+-p(?=[ \t])")
+_BEFORE_COMMAND = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "coproc"})
+_DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset"})
+_AFTER_COMMAND = frozenset({"fi", "done", "esac", "}"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,31 +96,39 @@ def join_words(words: Iterable[Word]) -> str:
     return " ".join(word.text for word in words)
 
 
-class WordReader(ABC):
-    """Reads a text once, from left to right; this class reads words."""
+def read_command_line(text: str, variables: Mapping[str, str] | None = None, depth: int = 0) -> CommandLine:
+    """The commands of a line. Raises UnreadableCommand."""
+    if len(text) > _MAX_CHARS:
+        raise UnreadableCommand(f"it has {len(text):,} chars, more than {_MAX_CHARS:,}")
+    reader = _Reader(text, {"IFS": " ", **(variables or {})}, depth)
+    reader.read_commands("")
+    return CommandLine(tuple(reader.found), frozenset(reader.functions))
 
-    def __init__(self, text: str, variables: dict[str, str], depth: int) -> None:
+
+class _Reader:
+    """Reads a text once, from left to right."""
+
+    def __init__(self, text: str, variables: dict[str, str], depth: int, subshells: tuple[int, ...] = ()) -> None:
         self.text = text
         self.at = 0
         self.depth = depth
         self.variables = variables
         self.found: list[SimpleCommand] = []
-        self._pipe_source: SimpleCommand | None = None
-        self._subshells: tuple[int, ...] = ()
+        self.functions: set[str] = set()
+        self._subshells = subshells
         self._subshell_count = 0
+        self._pipe_source: SimpleCommand | None = None
+        self._heredocs: list[tuple[SimpleCommand, str, bool, bool]] = []
+        self._cases = 0
+        self._wants_pattern = False
+        self._assigned: set[str] = set()
 
-    @abstractmethod
-    def read_commands(self, closing: str) -> None:
-        """Read commands to the closing bracket, or to the end."""
-
-    @abstractmethod
-    def _read_subshell(self, closing: str) -> tuple[SimpleCommand, ...]:
-        """Read the commands of a subshell."""
+    # -- words -----------------------------------------------------------------------------------------------------
 
     def _read_word(self) -> Word:
         """Read one word, up to a blank or an operator outside quotes."""
         builder = _WordBuilder()
-        while (here := self._peek()) and here not in WORD_END_CHARS:
+        while (here := self._peek()) and here not in _WORD_END_CHARS:
             if here == "'":
                 builder.parts.append(self._take_until("'", self.at + 1))
             elif here == '"':
@@ -155,9 +173,7 @@ class WordReader(ABC):
 
     def _expand_text(self, text: str) -> str:
         """Replace variables and substitutions in a text in which quotes mean nothing."""
-        inner = type(self)(text, self.variables, self.depth)
-        inner._subshells = self._subshells
-        builder = _WordBuilder()
+        inner, builder = _Reader(text, self.variables, self.depth, self._subshells), _WordBuilder()
         with inner._nested():
             inner._read_double_quoted(builder, "")
         self.found.extend(inner.found)
@@ -259,9 +275,9 @@ class WordReader(ABC):
             end += 2 if self.text[end] == "\\" else 1
         if end >= len(self.text):
             raise UnreadableCommand("a ` is not closed")
-        inner = type(self)(re.sub(r"\\([`\\$])", r"\1", self.text[self.at + 1 : end]), self.variables, self.depth)
+        text = re.sub(r"\\([`\\$])", r"\1", self.text[self.at + 1 : end])
         self._subshell_count += 1
-        inner._subshells = (*self._subshells, self._subshell_count)
+        inner = _Reader(text, self.variables, self.depth, (*self._subshells, self._subshell_count))
         with inner._nested():
             inner.read_commands("")
         self.at = end + 1
@@ -295,8 +311,7 @@ class WordReader(ABC):
     def _read_arithmetic(self, text: str) -> None:
         """Read `(( ))` both as arithmetic, as bash does, and as subshells, as other shells do."""
         self._expand_text(text)
-        inner = type(self)(text, dict(self.variables), self.depth)
-        inner._subshells = self._subshells
+        inner = _Reader(text, dict(self.variables), self.depth, self._subshells)
         with suppress(UnreadableCommand), inner._nested():
             inner.read_commands("")
         self.found.extend(inner.found)
@@ -319,11 +334,11 @@ class WordReader(ABC):
     def _skip_blanks(self) -> None:
         while True:
             here = self._peek()
-            if here and here in BLANKS:
+            if here and here in _BLANKS:
                 self.at += 1
             elif self.text.startswith("\\\n", self.at):
                 self.at += 2
-            elif here == "#" and (self.at == 0 or self.text[self.at - 1] in WORD_END_CHARS):
+            elif here == "#" and (self.at == 0 or self.text[self.at - 1] in _WORD_END_CHARS):
                 end = self.text.find("\n", self.at)
                 self.at = len(self.text) if end < 0 else end
             else:
@@ -335,91 +350,6 @@ class WordReader(ABC):
             raise UnreadableCommand(f"a {mark} is not closed")
         self.at = end + 1
         return self.text[start:end]
-
-
-def expand_word(word: Word) -> list[Word]:
-    """The words that the shell makes of one: split at blanks out of a variable, and expanded braces."""
-    texts = word.text.split() if word.is_split else [word.text]
-    if word.is_glob and "{" in word.text and "," in word.text:
-        texts = [one for text in texts for one in _expand_braces(text, _MAX_EXPANSIONS)]
-    if texts == [word.text]:
-        return [word]
-    # Braces that are left were too many: what they expand to is not known.
-    return [
-        replace(word, text=text, is_glob=any(sign in text for sign in "*?[") or "{" in text, is_split=False)
-        for text in texts
-    ]
-
-
-def _expand_braces(text: str, most: int) -> list[str]:
-    """`a{b,c}` is ab and ac. Innermost braces first, so that no comma of one inside is taken for theirs."""
-    found = _BRACES.search(text)
-    if found is None or most <= 1:
-        return [text]
-    made = [text[: found.start()] + one + text[found.end() :] for one in found[1].split(",")]
-    return [one for each in made for one in _expand_braces(each, most // len(made))]
-
-
-@dataclass(slots=True)
-class _WordBuilder:
-    parts: list[str] = field(default_factory=list)
-    variables: list[str] = field(default_factory=list)
-    substitutions: list[SimpleCommand] = field(default_factory=list)
-    is_glob: bool = False
-    has_brace: bool = False
-    is_split: bool = False
-
-    def word(self) -> Word:
-        text = "".join(self.parts)
-        return Word(text, tuple(self.variables), tuple(self.substitutions), self.is_glob, self.is_split)
-
-
-_ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|.)", re.DOTALL)
-_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
-
-
-def unescape(text: str) -> str:
-    """A text with the escapes of `printf` and `echo -e` resolved."""
-    return _ESCAPED.sub(_unescaped, text)
-
-
-def _unescaped(found: re.Match[str]) -> str:
-    code = found[1]
-    if code[0] in "xuU" and len(code) > 1:
-        return chr(min(int(code[1:], 16), 0x10FFFF))
-    return chr(int(code, 8)) if code[0] in "01234567" else _LETTERS.get(code, code)
-
-
-MAX_CHARS = 200_000
-MAX_COMMANDS = 2_000
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?\+?=")
-_REDIRECT = re.compile(r"(?:\d+|\{\w+\})?(<<<|<<-?|<>|<&|>>|>&|>\||<|>)|(&>>?)")
-_OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|]")
-_TIME_OPTION = re.compile(r"[ \t]+-p(?=[ \t])")
-_BEFORE_COMMAND = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "coproc"})
-_DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset"})
-_AFTER_COMMAND = frozenset({"fi", "done", "esac", "}"})
-
-
-def read_command_line(text: str, variables: Mapping[str, str] | None = None, depth: int = 0) -> CommandLine:
-    """The commands of a line. Raises Unreadable."""
-    if len(text) > MAX_CHARS:
-        raise UnreadableCommand(f"it has {len(text):,} chars, more than {MAX_CHARS:,}")
-    reader = _CommandReader(text, {"IFS": " ", **(variables or {})}, depth)
-    reader.read_commands("")
-    return CommandLine(tuple(reader.found), frozenset(reader.functions))
-
-
-class _CommandReader(WordReader):
-    """Reads the text once, from left to right; this class reads commands, its base class words."""
-
-    def __init__(self, text: str, variables: dict[str, str], depth: int) -> None:
-        super().__init__(text, variables, depth)
-        self.functions: set[str] = set()
-        self._heredocs: list[tuple[SimpleCommand, str, bool, bool]] = []
-        self._cases = 0
-        self._wants_pattern = False
-        self._assigned: set[str] = set()
 
     # -- lists of commands ---------------------------------------------------------------------------------------------
 
@@ -488,7 +418,7 @@ class _CommandReader(WordReader):
         while (here := self._peek()) != ")":
             if not here or here in "\n;&<>(":
                 raise UnreadableCommand("a pattern of `case` has no ')'")
-            if here in BLANKS or here == "|":
+            if here in _BLANKS or here == "|":
                 self.at += 1
                 continue
             if self._read_word().text == "esac":
@@ -517,13 +447,13 @@ class _CommandReader(WordReader):
             if here == "(":
                 self._read_function(command)
                 return
-            if not here or here in WORD_END_CHARS:
+            if not here or here in _WORD_END_CHARS:
                 break
             if self._read_reserved_word(command):
                 return
             if not command.words and self._read_assignment(command):
                 continue
-            command.words += expand_word(self._read_word())
+            command.words += _expand_word(self._read_word())
         command.source = self.text[start : self.at].strip()
         self._add(command)
 
@@ -547,8 +477,8 @@ class _CommandReader(WordReader):
             self.variables["PWD"] = UNKNOWN
         if command.words or command.redirects or command.assignments:
             self.found.append(command)
-            if len(self.found) > MAX_COMMANDS:
-                raise UnreadableCommand(f"it has more than {MAX_COMMANDS:,} commands")
+            if len(self.found) > _MAX_COMMANDS:
+                raise UnreadableCommand(f"it has more than {_MAX_COMMANDS:,} commands")
 
     def _assign(self, name: str, value: Word) -> None:
         self._assigned.add(name)
@@ -563,7 +493,7 @@ class _CommandReader(WordReader):
         if command.words or command.assignments or command.redirects:
             return False
         ends = self.at
-        while ends < len(self.text) and self.text[ends] not in WORD_END_CHARS:
+        while ends < len(self.text) and self.text[ends] not in _WORD_END_CHARS:
             ends += 1
         word = self.text[self.at : ends]
         if word in _BEFORE_COMMAND:
@@ -617,8 +547,8 @@ class _CommandReader(WordReader):
         name = self._read_word().text
         self._skip_blanks()
         words: list[Word] = []
-        while (here := self._peek()) and here not in WORD_END_CHARS:
-            words += expand_word(self._read_word())
+        while (here := self._peek()) and here not in _WORD_END_CHARS:
+            words += _expand_word(self._read_word())
             self._skip_blanks()
         values = words[1:]
         # With one value, a pattern perhaps, the variable is that value; commands are read once, not for each.
@@ -646,7 +576,7 @@ class _CommandReader(WordReader):
             here = self._peek()
             if not here:
                 raise UnreadableCommand("']]' is missing")
-            if here in WORD_END_CHARS:
+            if here in _WORD_END_CHARS:
                 self.at += 1
                 continue
             command.words.append(self._read_word())
@@ -674,7 +604,7 @@ class _CommandReader(WordReader):
         if self._peek() == "(":
             self._read_array()
             command.assignments.append((assignment[1], Word(UNKNOWN)))
-        elif (here := self._peek()) and here not in WORD_END_CHARS:
+        elif (here := self._peek()) and here not in _WORD_END_CHARS:
             command.assignments.append((assignment[1], self._read_word()))
         else:
             command.assignments.append((assignment[1], Word("")))
@@ -689,7 +619,7 @@ class _CommandReader(WordReader):
         while (here := self._peek()) != ")":
             if here and here in " \t\n":
                 self.at += 1
-            elif not here or here in WORD_END_CHARS:
+            elif not here or here in _WORD_END_CHARS:
                 raise UnreadableCommand("the ')' of an array is missing")
             else:
                 self._read_word()
@@ -705,7 +635,7 @@ class _CommandReader(WordReader):
         if here in ("<", ">") and self.text.startswith("(", self.at + 1):
             command.redirects.append(Redirect(operator, self._read_process_substitution()))
             return
-        if not here or here in WORD_END_CHARS:
+        if not here or here in _WORD_END_CHARS:
             raise UnreadableCommand(f"nothing follows {operator!r}")
         start = self.at
         target = self._read_word()
@@ -733,3 +663,56 @@ class _CommandReader(WordReader):
                 lines.append(line)
             body = "\n".join(lines)
             command.stdin_text = body if is_quoted else self._expand_text(body)
+
+
+def _expand_word(word: Word) -> list[Word]:
+    """The words that the shell makes of one: split at blanks out of a variable, and expanded braces."""
+    texts = word.text.split() if word.is_split else [word.text]
+    if word.is_glob and "{" in word.text and "," in word.text:
+        texts = [one for text in texts for one in _expand_braces(text, _MAX_EXPANSIONS)]
+    if texts == [word.text]:
+        return [word]
+    # Braces that are left were too many: what they expand to is not known.
+    return [
+        replace(word, text=text, is_glob=any(sign in text for sign in "*?[") or "{" in text, is_split=False)
+        for text in texts
+    ]
+
+
+def _expand_braces(text: str, most: int) -> list[str]:
+    """`a{b,c}` is ab and ac. Innermost braces first, so that no comma of one inside is taken for theirs."""
+    found = _BRACES.search(text)
+    if found is None or most <= 1:
+        return [text]
+    made = [text[: found.start()] + one + text[found.end() :] for one in found[1].split(",")]
+    return [one for each in made for one in _expand_braces(each, most // len(made))]
+
+
+@dataclass(slots=True)
+class _WordBuilder:
+    parts: list[str] = field(default_factory=list)
+    variables: list[str] = field(default_factory=list)
+    substitutions: list[SimpleCommand] = field(default_factory=list)
+    is_glob: bool = False
+    has_brace: bool = False
+    is_split: bool = False
+
+    def word(self) -> Word:
+        text = "".join(self.parts)
+        return Word(text, tuple(self.variables), tuple(self.substitutions), self.is_glob, self.is_split)
+
+
+_ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|.)", re.DOTALL)
+_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
+
+
+def unescape(text: str) -> str:
+    """A text with the escapes of `printf` and `echo -e` resolved."""
+    return _ESCAPED.sub(_unescaped, text)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found[1]
+    if code[0] in "xuU" and len(code) > 1:
+        return chr(min(int(code[1:], 16), 0x10FFFF))
+    return chr(int(code, 8)) if code[0] in "01234567" else _LETTERS.get(code, code)

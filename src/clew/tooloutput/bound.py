@@ -145,7 +145,7 @@ def bound_turn(
 ) -> BoundTurn:
     """The messages of one assistant turn; its largest results are persisted if all of them together are too long.
 
-    Largest first, the earlier of two of the same length first, until the rest fits. Results of exempt tools come
+    Largest first, the earlier of two of the same length first, until the rest fits. Results of exempt tools are
     last, and one of them always stays, so that a turn that only reads returns something to read.
     """
     bounded = list(messages)

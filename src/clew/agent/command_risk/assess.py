@@ -12,45 +12,36 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from clew.agent.approvals import Risk
-from clew.agent.command_risk.command import (
-    Findings,
-    InspectedCommand,
-    PathResolver,
-    RiskFinding,
-    findings_of,
-)
-from clew.agent.command_risk.nested import (
-    assignments_in_arguments,
+from clew.agent.command_risk.command import Findings, InspectedCommand, PathResolver, RiskFinding, findings_of, rule
+from clew.agent.command_risk.reads import file_read, redirected_reads
+from clew.agent.command_risk.rules import (
     code_findings,
-    command_lines_in,
-    ends_with_flag,
-    find_exec_commands,
-    find_wrapper,
-    is_stdin,
-    known_input,
-    piped_code_findings,
-    program_name,
-    substituted_code_findings,
-    wrapped_words,
+    files_run,
+    files_written,
+    interpreter_name,
+    overwriting_files,
+    programs_named,
+    redirecting,
 )
-from clew.agent.command_risk.rules import emptying_files, files_run, files_written, interpreter_name, redirecting
-from clew.agent.command_risk.secret_reads import redirected_reads
-from clew.agent.command_risk.tables import (
-    CODE_VARIABLES,
-    COMMAND_VARIABLES,
-    INTERPRETERS,
-    LOADS_CODE,
-    NAMES,
-    SEARCH_PATH_VARIABLES,
-    RiskKind,
-)
+from clew.agent.command_risk.tables import INTERPRETERS, NAMES, WRAPPERS, RiskKind, Wrapper, pattern
+from clew.agent.files.file_types import lasting_effect
 from clew.agent.files.paths import is_below
 from clew.agent.files.session_files import SessionFiles, WrittenScript
 from clew.agent.safe_text import printable_line
-from clew.shell import UNKNOWN, CommandLine, SimpleCommand, UnreadableCommand, Word, join_words, read_command_line
+from clew.shell import (
+    UNKNOWN,
+    CommandLine,
+    SimpleCommand,
+    UnreadableCommand,
+    Word,
+    join_words,
+    read_command_line,
+    unescape,
+)
 
 _ACTION_CHARS = 1_000
 _MAX_REASONS = 12
@@ -59,6 +50,7 @@ _PASSED = ("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOM
 _MAX_DEPTH = 12
 _MAX_WORDS = 1_500
 """Of all command lines inside a line: more than anybody reads before agreeing."""
+_UNCHANGED = "\0"
 _ENDLESS_LOOP = re.compile(
     r"\b(?:while\s+(?:true|:|\[\s+1\s+\]|\(\(\s*1\s*\)\))|until\s+false|for\s*\(\(\s*;\s*;\s*\)\))\s*[;\n]"
 )
@@ -66,6 +58,10 @@ _REPEATED_HARM = re.compile(r">>\s*(?!/dev/)|\b(?:mkdir|tee|curl|wget)\b")
 _ENDS_LOOP = re.compile(r"\b(?:break|exit|return|read|sleep|wait|timeout)\b")
 _COMMAND_PREFIX = re.compile(r"^\+?[:\s]*(?:!|(?:shell|spawn|system)\s+)?")
 """What an editor or a debugger needs before a shell command."""
+_CODE_VARIABLES = pattern("CODE_VARIABLES")
+_COMMAND_VARIABLES = pattern("COMMAND_VARIABLES")
+_SEARCH_PATH_VARIABLES = pattern("SEARCH_PATH_VARIABLES")
+_LOADS_CODE = pattern("LOADS_CODE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +83,7 @@ def assess_command(
     """The risk of a command, in a session that wrote these files. Never raises."""
     folder = workdir or project
     assessor = _CommandAssessor(project, environ, session_files)
-    try:
-        found = list(assessor.assess(command, os.path.realpath(folder), 0))
-    except UnreadableCommand as problem:
-        reason = f"could not be read, so nobody knows what it does: {problem}"
-        found = [RiskFinding(RiskKind.UNREADABLE, reason, printable_line(command), "", always_ask=True)]
+    found = assessor.findings(command, folder)
     scripts = tuple({script.digest: script for script in assessor.scripts}.values())
     risk = _risk(command, folder, found) if found else None
     if risk is not None and scripts:
@@ -104,6 +96,11 @@ def risk_of_command(
 ) -> Risk | None:
     """Why a command must be agreed to; None where nothing about it is dangerous. Never raises."""
     return assess_command(command, project, workdir, environ).risk
+
+
+def risk_kinds_of_command(command: str, project: Path, environ: Mapping[str, str] | None = None) -> frozenset[RiskKind]:
+    """The kinds of harm that a command can do."""
+    return frozenset(finding.kind for finding in _CommandAssessor(project, environ, None).findings(command, project))
 
 
 def outside_risk(command: str, folder: Path, risk: Risk | None) -> Risk:
@@ -127,17 +124,6 @@ def _risk(command: str, folder: Path, found: list[RiskFinding]) -> Risk:
     return Risk(f"run: {printable_line(command, _ACTION_CHARS)}", tuple(reasons)[:_MAX_REASONS], scope)
 
 
-def risk_kinds_of_command(command: str, project: Path, environ: Mapping[str, str] | None = None) -> frozenset[RiskKind]:
-    """The kinds of harm that a command can do."""
-    try:
-        return frozenset(
-            finding.kind
-            for finding in _CommandAssessor(project, environ, None).assess(command, os.path.realpath(project), 0)
-        )
-    except UnreadableCommand:
-        return frozenset({RiskKind.UNREADABLE})
-
-
 class _NestedTooDeep(UnreadableCommand):
     """Commands run each other too deep to know what the innermost does."""
 
@@ -159,9 +145,16 @@ class _CommandAssessor:
         self._in_venv = False
         self._words = 0
 
-    def assess(self, text: str, folder: str | None, depth: int) -> Findings:
-        if depth > _MAX_DEPTH:
-            raise _NestedTooDeep(f"commands run each other more than {_MAX_DEPTH} deep")
+    def findings(self, command: str, folder: Path) -> list[RiskFinding]:
+        """What is dangerous about a line; also that it cannot be read."""
+        try:
+            return list(self._line(command, os.path.realpath(folder), 0))
+        except UnreadableCommand as problem:
+            reason = f"could not be read, so nobody knows what it does: {problem}"
+            return [RiskFinding(RiskKind.UNREADABLE, reason, printable_line(command), "", always_ask=True)]
+
+    def _line(self, text: str, folder: str | None, depth: int) -> Findings:
+        _check_depth(depth)
         line = read_command_line(text, {**self._variables, **({"PWD": folder} if folder else {})})
         self._words += sum(len(one.words) + len(one.assignments) + len(one.redirects) + 1 for one in line.commands)
         if self._words > _MAX_WORDS:
@@ -179,241 +172,6 @@ class _CommandAssessor:
             if new_folder is not _UNCHANGED:
                 folders[simple.subshells] = new_folder
 
-    # -- one command ---------------------------------------------------------------------------------------------------
-
-    def _command(self, simple: SimpleCommand, line: CommandLine, folder: str | None, depth: int) -> Findings:
-        self._own_jobs.update(name for name, value in simple.assignments if value.variables == ("!",))
-        command = self._inspected(simple, folder)
-        yield from redirecting(command)
-        yield from redirected_reads(command)
-        for name, value in (*simple.assignments, *assignments_in_arguments(command)):
-            yield from self._assignment_findings(command, name, value, depth)
-        if not simple.words:
-            yield from emptying_files(command)
-            return
-        if command.name in line.functions:
-            left = simple.piped_from
-            if left is not None and left.words and program_name(left.words[0]) == command.name:
-                yield command.finding(RiskKind.EXHAUST, "starts copies of itself without end", always_ask=True)
-        yield from self._findings(command, depth)
-        self.written.update(files_written(command))
-
-    def _assignment_findings(self, command: InspectedCommand, name: str, value: Word, depth: int) -> Findings:
-        """A variable that makes other programs run something."""
-        if CODE_VARIABLES.match(name) and value.text:
-            yield command.finding(RiskKind.HIDDEN_CODE, f"{name} makes other programs run something", always_ask=True)
-        elif name == "NODE_OPTIONS" and LOADS_CODE.search(value.text):
-            yield command.finding(
-                RiskKind.HIDDEN_CODE, "NODE_OPTIONS makes every node run a file first", always_ask=True
-            )
-        elif COMMAND_VARIABLES.match(name):
-            program = next(iter(value.text.split()), "true").rpartition("/")[2]
-            if program not in NAMES["EVERYDAY_PROGRAMS"]:
-                yield command.finding(RiskKind.HIDDEN_CODE, f"{name} makes other programs run it", always_ask=True)
-            yield from self.assess(value.text, command.folder, depth + 1)
-        elif SEARCH_PATH_VARIABLES.match(name):
-            if name == "PATH" and {".", ""} & set(value.text.split(":")):
-                yield command.finding(
-                    RiskKind.HIDDEN_CODE, "PATH makes programs come out of the current folder", always_ask=True
-                )
-            for part in value.text.split(":"):
-                if part.startswith("/") and self._paths.resolve(Word(part), command.folder).location == "scratch":
-                    yield command.finding(
-                        RiskKind.HIDDEN_CODE, f"{name} makes programs come out of a scratch folder", always_ask=True
-                    )
-
-    def _possible_line(self, word: Word, folder: str | None, depth: int) -> Findings:
-        """An argument that an editor or a debugger may run; what no shell could read is no command."""
-        try:
-            yield from self.assess(_COMMAND_PREFIX.sub("", word.text), folder, depth + 1)
-        except _NestedTooDeep:
-            raise
-        except UnreadableCommand:
-            return
-
-    def _findings(self, command: InspectedCommand, depth: int) -> Findings:
-        """A command, and every command that it runs."""
-        first = command.parsed.words[0]
-        if (
-            not command.name
-            or UNKNOWN in command.name
-            or (not first.is_known and "IFS" in first.variables)
-            or (first.is_glob and first.text not in ("[", "[["))
-            or (first.variables and re.search(r"[*?]", first.text))
-        ):
-            yield command.finding(
-                RiskKind.HIDDEN_CODE, "which command it runs is only known when it runs", always_ask=True
-            )
-        yield from findings_of(command)
-        yield from self._downloads(command)
-        yield from self._written_scripts(command)
-        yield from self._code(command, depth)
-        for word in command_lines_in(command):
-            yield from self.assess(word.text, command.folder, depth + 1)
-        for word in command.args if command.name in NAMES["MAY_RUN_ARGUMENTS"] else ():
-            if " " in word.text:
-                yield from self._possible_line(word, command.folder, depth)
-        for inner in self._unwrapped(command):
-            if depth > _MAX_DEPTH:
-                raise _NestedTooDeep(f"commands run each other more than {_MAX_DEPTH} deep")
-            yield from self._findings(inner, depth + 1)
-
-    def _inspected(self, simple: SimpleCommand, folder: str | None) -> InspectedCommand:
-        name = program_name(simple.words[0]) if simple.words else ""
-        own = frozenset(self._own_jobs)
-        return InspectedCommand(
-            simple, name, tuple(simple.words[1:]), folder, self._paths, self._environ, own, in_venv=self._in_venv
-        )
-
-    def _with_words(
-        self, command: InspectedCommand, words: list[Word], in_venv: bool | None = None
-    ) -> InspectedCommand:
-        """The command inside a command, with the same context."""
-        parsed = replace(command.parsed, words=words, assignments=[], redirects=[])
-        is_in_venv = command.in_venv if in_venv is None else in_venv
-        return replace(command, parsed=parsed, name=program_name(words[0]), args=tuple(words[1:]), in_venv=is_in_venv)
-
-    # -- commands that run commands ------------------------------------------------------------------------------------
-
-    def _unwrapped(self, command: InspectedCommand) -> Iterator[InspectedCommand]:
-        words = command.parsed.words
-        wrapper, rest = find_wrapper(words, command)
-        if wrapper is not None and (inner := wrapped_words(wrapper, rest)):
-            is_of_project = wrapper.name.endswith(" run") or wrapper.name == "uvx"
-            yield self._with_words(command, inner, in_venv=command.in_venv or is_of_project)
-        if command.name in {"find", "fd", "fdfind"}:
-            yield from (self._with_words(command, inner) for inner in find_exec_commands(words))
-        if interpreter_name(command.name):
-            yield from self._script(command)
-
-    def _script(self, command: InspectedCommand) -> Iterator[InspectedCommand]:
-        """`python -m pip install` is pip, `python manage.py flush` is manage.py."""
-        flags = INTERPRETERS[interpreter_name(command.name)].split()
-        for index, word in enumerate(command.args):
-            if word.text == "-m" and command.name.startswith(("python", "pypy")):
-                if rest := list(command.args[index + 1 :]):
-                    yield self._with_words(command, rest, in_venv=command.in_venv or command.is_project_program)
-                return
-            if word.text in flags or (len(word.text) > 2 and ends_with_flag(word.text, flags)):
-                return
-            if not word.text.startswith("-"):
-                if word.is_known:
-                    yield self._with_words(command, list(command.args[index:]))
-                return
-
-    # -- code on the line ----------------------------------------------------------------------------------------------
-
-    def _code(self, command: InspectedCommand, depth: int) -> Findings:
-        if command.name in NAMES["SHELLS"] or command.name in {"su", "script", "runuser"}:
-            yield from self._shell(command, depth)
-        elif command.name == "eval" or (command.name == "env" and command.has_flag("-S")):
-            words = [word for word in command.args if not re.fullmatch(r"-\w+|--split-string", word.text)]
-            yield from self._run_text_findings(command, words, join_words(words), depth)
-        elif command.name in {"source", "."}:
-            yield from self._sourced(command, depth)
-        elif command.name == "trap" and command.args and command.args[0].text not in {"-", "", "-l", "-p"}:
-            yield from self._run_text_findings(command, [command.args[0]], command.args[0].text, depth)
-        elif interpreter_name(command.name):
-            yield from self._interpreted(command)
-
-    def _shell(self, command: InspectedCommand, depth: int) -> Findings:
-        """`sh -c text`, `... | sh`, `sh <<EOF`, `sh <(...)`."""
-        for index, word in enumerate(command.args):
-            if word.text.startswith("-") and not word.text.startswith("--") and "c" in word.text[1:]:
-                rest = [one for one in command.args[index + 1 :] if not one.text.startswith("-")][:1]
-                yield from self._run_text_findings(command, rest, join_words(rest), depth)
-                return
-        script = next(iter(command.positional), None)
-        if command.name not in NAMES["SHELLS"]:
-            return
-        if script is not None and not is_stdin(script) and not command.has_flag("-s"):
-            yield from self._external_code_findings(command, script)
-        elif (text := known_input(command.parsed)) is not None:
-            yield from self._run_text_findings(command, [], text, depth)
-        else:
-            yield from piped_code_findings(command)
-
-    def _interpreted(self, command: InspectedCommand) -> Findings:
-        flags = INTERPRETERS[interpreter_name(command.name)].split()
-        for word in command.args:
-            flag, equals, code = word.text.partition("=")
-            if equals and flag in flags:
-                yield from code_findings(command, code)
-        for word, after in zip(command.args, command.args[1:], strict=False):
-            if word.text in flags or (len(word.text) > 2 and ends_with_flag(word.text, flags)):
-                yield from self._external_code_findings(command, after)
-                yield from code_findings(command, after.text)
-                return
-        script = next(iter(command.positional), None)
-        if {"-m", "-V", "--version", "-h", "--help"} & set(command.texts):
-            return
-        if script is not None and not is_stdin(script):
-            yield from self._external_code_findings(command, script)
-        elif (text := known_input(command.parsed)) is not None:
-            yield from code_findings(command, text)
-        else:
-            yield from piped_code_findings(command)
-
-    def _sourced(self, command: InspectedCommand, depth: int) -> Findings:
-        for word in command.args[:1]:
-            if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
-                yield command.finding(RiskKind.REMOTE_CODE, "runs what another machine sends", always_ask=True)
-            if is_stdin(word) and (text := known_input(command.parsed)) is not None:
-                yield from self._run_text_findings(command, [], text, depth)
-            self._in_venv |= word.text.endswith("activate") or "/activate" in word.text
-            yield from self._external_code_findings(command, word)
-
-    def _run_text_findings(self, command: InspectedCommand, words: list[Word], text: str, depth: int) -> Findings:
-        """Words that are run as a command line."""
-        for word in words:
-            yield from substituted_code_findings(command, word)
-        if text.replace(UNKNOWN, "").strip():
-            yield from self.assess(text, command.folder, depth + 1)
-        elif UNKNOWN in text and not any(word.substitutions for word in words):
-            yield command.finding(RiskKind.HIDDEN_CODE, "what it runs is only known when it runs", always_ask=True)
-
-    def _external_code_findings(self, command: InspectedCommand, word: Word) -> Findings:
-        """Code out of a file, or out of other commands."""
-        yield from substituted_code_findings(command, word)
-        if word.text.rpartition("/")[2] in self._downloaded:
-            yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
-
-    def _downloads(self, command: InspectedCommand) -> Findings:
-        """Remembers what is downloaded, and reports where it is run."""
-        if command.is_git("clone"):
-            self._cloned.update(_clone_folder(command))
-        elif self._runs_cloned(command):
-            yield command.finding(RiskKind.REMOTE_CODE, "runs what was just cloned", always_ask=True)
-        if command.name in NAMES["DOWNLOADERS"]:
-            written = [redirect.target.text for redirect in command.parsed.redirects if redirect.writes]
-            names = [*command.texts, *written]
-            self._downloaded.update(name for text in names if (name := text.rpartition("/")[2]) and text[:1] != "-")
-        elif "/" in command.parsed.words[0].text and command.name in self._downloaded:
-            yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
-
-    def _runs_cloned(self, command: InspectedCommand) -> bool:
-        is_inside = command.folder in self._cloned and (command.name in NAMES["INSTALLERS"] or any(files_run(command)))
-        paths = files_run(command) if self._cloned else ()
-        return is_inside or any(is_below(path, folder) for path in paths for folder in self._cloned)
-
-    def _written_scripts(self, command: InspectedCommand) -> Findings:
-        """Files that the session wrote, or this line: running one is running what the model made up."""
-        for path in files_run(command):
-            name = printable_line(os.path.relpath(path, self._paths.project) if self._is_inside(path) else path)
-            if path in self.written:
-                yield command.finding(
-                    RiskKind.WRITTEN_CODE, f"runs {name}, which the same line writes", always_ask=True
-                )
-            elif script := self._session_files.unagreed(path):
-                self.scripts.append(replace(script, path=name))
-                reason = f"runs {name}, which was written in this session; its text is below"
-                yield command.finding(RiskKind.WRITTEN_CODE, reason, f"{name} as sha256 {script.digest}")
-
-    def _is_inside(self, path: str) -> bool:
-        return is_below(path, self._paths.project)
-
-    # -- where it runs -------------------------------------------------------------------------------------------------
-
     def _folder_after(self, simple: SimpleCommand, folder: str | None) -> str | None:
         """The folder after a command: `cd` changes it."""
         if not simple.words or simple.words[0].text not in {"cd", "pushd", "popd", "chdir"}:
@@ -426,15 +184,411 @@ class _CommandAssessor:
         path = self._paths.resolve(target, folder)
         return None if path.location == "unknown" or path.is_glob else path.path
 
+    # -- one command ---------------------------------------------------------------------------------------------------
 
-_UNCHANGED = "\0"
+    def _command(self, simple: SimpleCommand, line: CommandLine, folder: str | None, depth: int) -> Findings:
+        self._own_jobs.update(name for name, value in simple.assignments if value.variables == ("!",))
+        command = InspectedCommand(
+            simple,
+            _program_name(simple.words[0]) if simple.words else "",
+            tuple(simple.words[1:]),
+            folder,
+            self._paths,
+            self._environ,
+            frozenset(self._own_jobs),
+            in_venv=self._in_venv,
+        )
+        yield from redirecting(command)
+        yield from redirected_reads(command)
+        for name, value in (*simple.assignments, *_assignments_in_arguments(command)):
+            yield from self._assignment(command, name, value, depth)
+        if not simple.words:
+            yield from overwriting_files(command)
+            return
+        before = simple.piped_from.words[:1] if simple.piped_from is not None else []
+        if command.name in line.functions and command.name in map(_program_name, before):
+            yield command.finding(RiskKind.EXHAUST, "starts copies of itself without end", always_ask=True)
+        yield from self._findings(command, depth)
+        self.written.update(files_written(command))
+
+    def _assignment(self, command: InspectedCommand, name: str, value: Word, depth: int) -> Findings:
+        """A variable that makes other programs run something."""
+        parts = value.text.split(":") if _SEARCH_PATH_VARIABLES.match(name) else []
+        reasons = []
+        if _CODE_VARIABLES.match(name) and value.text:
+            reasons.append(f"{name} makes other programs run something")
+        elif name == "NODE_OPTIONS" and _LOADS_CODE.search(value.text):
+            reasons.append("NODE_OPTIONS makes every node run a file first")
+        elif _COMMAND_VARIABLES.match(name):
+            if next(iter(value.text.split()), "true").rpartition("/")[2] not in NAMES["EVERYDAY_PROGRAMS"]:
+                reasons.append(f"{name} makes other programs run it")
+            yield from self._line(value.text, command.folder, depth + 1)
+        if name == "PATH" and {".", ""} & set(parts):
+            reasons.append("PATH makes programs come out of the current folder")
+        folders = (command.path_of(Word(part)) for part in parts if part.startswith("/"))
+        if any(folder.location == "scratch" for folder in folders):
+            reasons.append(f"{name} makes programs come out of a scratch folder")
+        for reason in reasons:
+            yield command.finding(RiskKind.HIDDEN_CODE, reason, always_ask=True)
+
+    def _findings(self, command: InspectedCommand, depth: int) -> Findings:
+        """What is dangerous about a command, and about every command that it runs."""
+        _check_depth(depth)
+        if _is_hidden(command):
+            reason = "which command it runs is only known when it runs"
+            yield command.finding(RiskKind.HIDDEN_CODE, reason, always_ask=True)
+        yield from findings_of(command)
+        yield from self._downloads(command)
+        yield from self._written_scripts(command)
+        yield from self._code(command, depth)
+        for word in _command_lines_in(command):
+            yield from self._line(word.text, command.folder, depth + 1)
+        for word in command.args if command.name in NAMES["MAY_RUN_ARGUMENTS"] else ():
+            if " " in word.text:
+                yield from self._possible_line(word, command.folder, depth)
+        for words, is_in_venv in _commands_in(command):
+            parsed = replace(command.parsed, words=words, assignments=[], redirects=[])
+            name, args = _program_name(words[0]), tuple(words[1:])
+            inner = replace(command, parsed=parsed, name=name, args=args, in_venv=command.in_venv or is_in_venv)
+            yield from self._findings(inner, depth + 1)
+
+    def _possible_line(self, word: Word, folder: str | None, depth: int) -> Findings:
+        """An argument that an editor or a debugger may run; what no shell could read is no command."""
+        try:
+            yield from self._line(_COMMAND_PREFIX.sub("", word.text), folder, depth + 1)
+        except _NestedTooDeep:
+            raise
+        except UnreadableCommand:
+            return
+
+    # -- code that a command runs --------------------------------------------------------------------------------------
+
+    def _code(self, command: InspectedCommand, depth: int) -> Findings:
+        """Code that a shell or an interpreter runs: in its arguments, in a file, or from standard input."""
+        words = _code_in_arguments(command)
+        if words is not None:
+            for word in words:
+                yield from _printed_code(command, word)
+            yield from self._run(command, join_words(words), words, depth)
+            return
+        script = next(iter(command.positional), None)
+        if command.name in {"source", "."}:
+            script = next(iter(command.args), None)
+        elif not (command.name in NAMES["SHELLS"] or interpreter_name(command.name)) or _runs_no_file(command):
+            return
+        if (
+            script is not None
+            and not _is_stdin(script)
+            and not (command.name in NAMES["SHELLS"] and command.has_flag("-s"))
+        ):
+            yield from self._file(command, script)
+        elif (text := _known_input(command.parsed)) is not None:
+            yield from self._run(command, text, [], depth)
+        elif command.parsed.piped_from is not None:
+            names = set(_pipe_sources(command.parsed.piped_from))
+            yield from _code_printed_by(command, names, is_hidden=bool(names & NAMES["DECODERS"]) or "cat" not in names)
+
+    def _run(self, command: InspectedCommand, text: str, words: list[Word], depth: int) -> Findings:
+        """Code whose text is known."""
+        if UNKNOWN in text and not text.replace(UNKNOWN, "").strip():
+            if not any(word.substitutions for word in words):
+                reason = "what it runs is only known when it runs"
+                yield command.finding(RiskKind.HIDDEN_CODE, reason, always_ask=True)
+        elif interpreter_name(command.name):
+            yield from code_findings(command, "interpreters", text)
+            yield from code_findings(command, "sql", text, 3) if re.search(r"execute|query|cursor", text) else ()
+            yield from _files_in_code(command, text)
+        elif text.strip():
+            yield from self._line(text, command.folder, depth + 1)
+
+    def _file(self, command: InspectedCommand, word: Word) -> Findings:
+        """Code out of a file, or out of other commands."""
+        if word.text.startswith(("/dev/tcp/", "/dev/udp/")):
+            yield command.finding(RiskKind.REMOTE_CODE, "runs what another machine sends", always_ask=True)
+        self._in_venv |= command.name in {"source", "."} and (
+            word.text.endswith("activate") or "/activate" in word.text
+        )
+        yield from _printed_code(command, word)
+        if word.text.rpartition("/")[2] in self._downloaded:
+            yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
+
+    def _downloads(self, command: InspectedCommand) -> Findings:
+        """Notes what is downloaded, and reports where it is run."""
+        if command.is_git("clone"):
+            self._cloned.update(_clone_folder(command))
+        elif self._runs_cloned(command):
+            yield command.finding(RiskKind.REMOTE_CODE, "runs what was just cloned", always_ask=True)
+        if command.name in NAMES["DOWNLOADERS"]:
+            written = [redirect.target.text for redirect in command.parsed.redirects if redirect.writes]
+            names = [*command.texts, *written]
+            self._downloaded.update(name for text in names if (name := text.rpartition("/")[2]) and text[:1] != "-")
+        elif "/" in command.parsed.words[0].text and command.name in self._downloaded:
+            yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
+
+    def _runs_cloned(self, command: InspectedCommand) -> bool:
+        paths = list(files_run(command)) if self._cloned else []
+        is_inside = command.folder in self._cloned and (command.name in NAMES["INSTALLERS"] or bool(paths))
+        return is_inside or any(is_below(path, folder) for path in paths for folder in self._cloned)
+
+    def _written_scripts(self, command: InspectedCommand) -> Findings:
+        """Files that the session wrote, or this line: running one runs text of the model."""
+        for path in files_run(command):
+            is_inside = is_below(path, self._paths.project)
+            name = printable_line(os.path.relpath(path, self._paths.project) if is_inside else path)
+            if path in self.written:
+                reason = f"runs {name}, which the same line writes"
+                yield command.finding(RiskKind.WRITTEN_CODE, reason, always_ask=True)
+            elif script := self._session_files.unagreed(path):
+                self.scripts.append(replace(script, path=name))
+                reason = f"runs {name}, which was written in this session; its text is below"
+                yield command.finding(RiskKind.WRITTEN_CODE, reason, f"{name} as sha256 {script.digest}")
+
+
+def _check_depth(depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise _NestedTooDeep(f"commands run each other more than {_MAX_DEPTH} deep")
+
+
+def _program_name(word: Word) -> str:
+    """A command by its name alone: `/usr/bin/rm` and `\\rm` are rm."""
+    return word.text.rstrip("/").rpartition("/")[2]
+
+
+def _is_hidden(command: InspectedCommand) -> bool:
+    """Whether it is only known at run time which command it is."""
+    first = command.parsed.words[0]
+    return bool(
+        not command.name
+        or UNKNOWN in command.name
+        or (not first.is_known and "IFS" in first.variables)
+        or (first.is_glob and first.text not in ("[", "[["))
+        or (first.variables and re.search(r"[*?]", first.text))
+    )
 
 
 def _clone_folder(command: InspectedCommand) -> Iterator[str]:
     """Where `git clone` puts a repository."""
-    words = command.positional[1:3]
+    words = command.plain[1:3]
     if words:
-        name = words[1].text if len(words) > 1 else words[0].text.rstrip("/").rpartition("/")[2].removesuffix(".git")
+        name = words[1] if len(words) > 1 else words[0].rstrip("/").rpartition("/")[2].removesuffix(".git")
         path = command.path_of(Word(name))
         if path.location != "unknown":
             yield path.path
+
+
+# -- commands and command lines in arguments ---------------------------------------------------------------------------
+
+
+def _assignments_in_arguments(command: InspectedCommand) -> Iterator[tuple[str, Word]]:
+    """`export X=1`, `env X=1 command`: assignments that are arguments."""
+    if command.name in {"export", "declare", "typeset", "readonly", "local", "env"}:
+        for word in command.args:
+            name, equals, value = word.text.partition("=")
+            if equals:
+                yield name, replace(word, text=value)
+
+
+def _command_lines_in(command: InspectedCommand) -> Iterator[Word]:
+    """Arguments that are run as command lines."""
+    yield from (word for word, _ in programs_named(command))
+    for word in command.args if command.name in {"alias", "watch"} else ():
+        _, equals, value = word.text.partition("=")
+        if command.name == "watch" and " " in word.text:
+            yield word
+        elif command.name == "alias" and equals:
+            yield replace(word, text=value)
+    if command.is_git("submodule", "foreach"):
+        yield from command.positional[2:3]
+
+
+def _commands_in(command: InspectedCommand) -> Iterator[tuple[list[Word], bool]]:
+    """The words of commands that a command runs, and whether they run in the project's virtual environment."""
+    words = command.parsed.words
+    wrapper, rest = _find_wrapper(words, command)
+    if wrapper is not None and (inner := _wrapped_words(wrapper, rest)):
+        yield inner, wrapper.name.endswith(" run") or wrapper.name == "uvx"
+    if command.name in NAMES["FINDERS"]:
+        yield from ((inner, False) for inner in _find_exec_commands(words))
+    if interpreter_name(command.name):
+        yield from _script_as_command(command)
+
+
+def _find_wrapper(words: list[Word], command: InspectedCommand) -> tuple[Wrapper | None, list[Word]]:
+    """The wrapper that a command begins with, and the words after its name."""
+    if command.name == "command" and command.has_flag("-v", "-V"):
+        return None, []
+    for count in (2, 1, 0):
+        plain = command.positional[:count]
+        wrapper = WRAPPERS.get(" ".join([command.name, *(word.text for word in plain)]))
+        if len(plain) == count and wrapper is not None:
+            return wrapper, words[words.index(plain[-1]) + 1 if count else 1 :]
+    return None, []
+
+
+def _wrapped_words(wrapper: Wrapper, words: list[Word]) -> list[Word]:
+    """The command that a wrapper runs."""
+    valued, skips, at = wrapper.valued.split(), wrapper.skips, 0
+    while at < len(words):
+        text = words[at].text
+        if text == "--":
+            at += 1
+            if not skips:
+                break
+            skips = 0
+        elif text.startswith("-") and (len(text) > 1 or wrapper.name == "env"):
+            at += 2 if text in valued else 1
+        elif wrapper.name in {"env", "sudo", "doas"} and "=" in text and not text.startswith("="):
+            at += 1
+        elif skips:
+            skips -= 1
+            at += 1
+        else:
+            break
+    inner = words[at:]
+    return [*_with_unknown_names(inner), Word(UNKNOWN)] if wrapper.adds and inner else inner
+
+
+def _find_exec_commands(words: list[Word]) -> Iterator[list[Word]]:
+    """Commands that `find` runs for what it finds."""
+    starts = [at for at, word in enumerate(words) if word.text in {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X"}]
+    ends = [*starts, len(words)][1:]
+    for start, end in zip(starts, ends, strict=True):
+        stop = next((at for at in range(start, end) if words[at].text in {";", "+"}), end)
+        inner = _with_unknown_names(words[start + 1 : stop])
+        # What rm deletes is reported by the rule for find itself.
+        if inner and _program_name(inner[0]) not in {"rm", "unlink", "shred"}:
+            yield inner
+
+
+def _with_unknown_names(words: list[Word]) -> list[Word]:
+    return [replace(word, text=word.text.replace("{}", UNKNOWN)) for word in words]
+
+
+def _script_as_command(command: InspectedCommand) -> Iterator[tuple[list[Word], bool]]:
+    """`python -m pip install` is pip, `python manage.py flush` is manage.py."""
+    flags = INTERPRETERS[interpreter_name(command.name)].split()
+    for index, word in enumerate(command.args):
+        if word.text == "-m" and command.name.startswith(("python", "pypy")):
+            if rest := list(command.args[index + 1 :]):
+                yield rest, command.is_project_program
+            return
+        if _is_code_flag(word.text, flags):
+            return
+        if not word.text.startswith("-"):
+            if word.is_known:
+                yield list(command.args[index:]), False
+            return
+
+
+# -- code and where it comes from --------------------------------------------------------------------------------------
+
+
+def _code_in_arguments(command: InspectedCommand) -> list[Word] | None:
+    """Arguments that are code; None where a command has none, but perhaps a file with code."""
+    args = command.args
+    if command.name == "eval" or (command.name == "env" and command.has_flag("-S")):
+        return [word for word in args if not re.fullmatch(r"-\w+|--split-string", word.text)]
+    if command.name == "trap":
+        return [args[0]] if args and args[0].text not in {"-", "", "-l", "-p"} else None
+    if command.name in NAMES["SHELLS"] | {"su", "script", "runuser"}:
+        for at, word in enumerate(args):
+            if re.match(r"-[^-]*c", word.text):
+                return [one for one in args[at + 1 :] if not one.text.startswith("-")][:1]
+        return None
+    if not (language := interpreter_name(command.name)):
+        return None
+    flags = INTERPRETERS[language].split()
+    for word, after in pairwise(args):
+        if _is_code_flag(word.text, flags):
+            return [after]
+    attached = [
+        replace(word, text=word.text.partition("=")[2]) for word in args if word.text.partition("=")[0] in flags
+    ]
+    return attached or None
+
+
+def _is_code_flag(text: str, flags: list[str]) -> bool:
+    """`-lne` ends with -e; `-MFile::Path` is a module."""
+    is_bundle = len(text) > 2 and text[0] == "-" and text[1] not in "-MI"
+    return text in flags or (is_bundle and any(len(flag) == 2 and text.endswith(flag[1]) for flag in flags))
+
+
+def _runs_no_file(command: InspectedCommand) -> bool:
+    is_interpreter = command.name not in NAMES["SHELLS"]
+    return is_interpreter and bool({"-m", "-V", "--version", "-h", "--help"} & set(command.texts))
+
+
+def _is_stdin(word: Word) -> bool:
+    return word.text in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
+
+
+def _known_input(simple: SimpleCommand) -> str | None:
+    return simple.stdin_text if simple.stdin_text is not None else _printed_text(simple.piped_from)
+
+
+def _printed_text(source: SimpleCommand | None) -> str | None:
+    """What a command prints into a pipe, where its text is on the line."""
+    while source is not None and source.words:
+        name, *rest = (word.text for word in source.words)
+        if name in {"echo", "printf"}:
+            texts = (text for text in rest if not re.fullmatch(r"-[neE]+|%s(?:\\n)?", text))
+            return unescape(" ".join(texts))
+        if name != "cat" or rest not in ([], ["-"]):
+            return None
+        if source.stdin_text is not None:
+            return source.stdin_text
+        source = source.piped_from
+    return None
+
+
+def _pipe_sources(source: SimpleCommand | None) -> Iterator[str]:
+    """Names of the commands that feed a pipe."""
+    while source is not None:
+        yield from (_program_name(word) for word in source.words[:6])
+        source = source.piped_from
+
+
+def _printed_code(command: InspectedCommand, word: Word) -> Findings:
+    """Code that is the output of other commands: `$( )`, `<( )`."""
+    if word.substitutions and not word.is_known:
+        names = {name for inner in word.substitutions for name in _pipe_sources(inner)}
+        is_run = command.name in {"eval", "source", ".", *NAMES["SHELLS"]}
+        yield from _code_printed_by(command, names, is_hidden=is_run or bool(names & NAMES["DECODERS"]))
+
+
+def _code_printed_by(command: InspectedCommand, names: set[str], *, is_hidden: bool) -> Findings:
+    if names & NAMES["DOWNLOADERS"]:
+        yield command.finding(RiskKind.REMOTE_CODE, "runs what it downloads, unseen", always_ask=True)
+    elif is_hidden:
+        yield command.finding(RiskKind.HIDDEN_CODE, "runs what another command prints, unseen", always_ask=True)
+
+
+@rule("awk gawk gsed mawk nawk sed")
+def awk_and_sed(command: InspectedCommand) -> Findings:
+    """Their scripts can run commands, and read and write files."""
+    for text in command.texts:
+        yield from code_findings(command, "sed" if command.name.endswith("sed") else "awk", text)
+
+
+@rule()
+def database_loss(command: InspectedCommand) -> Findings:
+    if command.name in NAMES["SQL_CLIENTS"]:
+        for text in (*command.texts, command.parsed.stdin_text or "", _printed_text(command.parsed.piped_from) or ""):
+            yield from code_findings(command, "sql", text)
+
+
+_LITERAL = re.compile(r"""['"]([^'"\s]{2,200})['"]""")
+_READS = re.compile(
+    r"\bopen\b|[Rr]ead|\bload|\bslurp|\bIO\b|\bFile\b|file_get|\bcopy|\blink|\bglob|listdir|walk|scandir|connect|"
+    r"require\s*\(?\s*['\"](?:\.\.|/)|\bimport\b.*['\"](?:\.\.|/)|<"
+)
+_WRITES = re.compile(r"""write|['"][wax]b?\+?['"]|append|copy|move|rename|link|replace|dump|touch|>""", re.IGNORECASE)
+
+
+def _files_in_code(command: InspectedCommand, code: str) -> Findings:
+    """Files that code names: secrets, and those with an effect later on where the code writes something."""
+    for name in dict.fromkeys(found[1] for found in _LITERAL.finditer(code)):
+        found = list(file_read(command, Word(name))) if "/" in name or "." in name else []
+        yield from (one for one in found if one.kind == RiskKind.SECRETS or _READS.search(code))
+        if (effect := lasting_effect(name)) and _WRITES.search(code):
+            yield command.finding(RiskKind.LASTING, f"the code may change {effect}: {printable_line(name)}")

@@ -8,13 +8,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.command_risk.tables import GIT_INTERNALS, NAMES, VALUE_FLAGS, RiskKind
+from clew.agent.command_risk.tables import NAMES, VALUE_FLAGS, RiskKind
 from clew.agent.files.paths import SCRATCH_FOLDERS, SystemZone, is_below, zone_of
 from clew.agent.files.session_files import SessionFiles
 from clew.agent.safe_text import printable_line
@@ -24,7 +24,7 @@ PathLocation: TypeAlias = Literal["inside", "scratch", "outside", "unknown"]
 _MAX_MATCHES = 300
 _MAX_PATH_CHARS = 4_096
 _GLOB_CHARS = re.compile(r"[*?\[{]")
-_DISKS = re.compile(r"^/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|dm-|mem|kmem|port|loop)")
+_SHORT_FLAGS = re.compile(r"-[A-Za-z0-9]+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,15 @@ class InspectedCommand:
     texts: list[str] = field(init=False)
     positional: list[Word] = field(init=False)
     """Arguments that are no flags, nor the values of flags before a subcommand."""
+    plain: list[str] = field(init=False)
+    """The texts of the positional arguments."""
 
     def __post_init__(self) -> None:
-        # Every rule asks for both, so they are made once.
+        # Every rule asks for these, so they are made once.
         object.__setattr__(self, "texts", [word.text for word in self.args])
         listed = list(positional_arguments(self.args, VALUE_FLAGS.get(self.name, "")))
         object.__setattr__(self, "positional", listed)
+        object.__setattr__(self, "plain", [word.text for word in listed])
 
     @property
     def is_project_program(self) -> bool:
@@ -97,17 +100,31 @@ class InspectedCommand:
 
     def is_git(self, *subcommand: str) -> bool:
         """Whether it is `git` with these first positional arguments."""
-        return self.name == "git" and [word.text for word in self.positional[: len(subcommand)]] == [*subcommand]
+        return self.name == "git" and self.plain[: len(subcommand)] == [*subcommand]
 
     def has_flag(self, *flags: str) -> bool:
         return any(is_flag(text, flag) for text in self.texts if text[:1] == "-" for flag in flags)
 
+    def values_of(self, flags: Collection[str], *, attached: bool = False) -> Iterator[Word]:
+        """Values of these flags: `-o x`, `--out=x`, and `-o/x`, where a value begins like a path or `attached` is set.
+
+        Of the flags in one word (`-sSLo x`) the last has the value, for programs that are used like that.
+        """
+        for at, word in enumerate(self.args):
+            flag, equals, value = word.text.partition("=")
+            is_last_of_many = self.name in NAMES["BUNDLES_FLAGS"] and f"-{word.text[-1:]}" in flags
+            if word.text in flags or (is_last_of_many and _SHORT_FLAGS.match(word.text)):
+                yield from self.args[at + 1 : at + 2]
+            elif equals and flag in flags:
+                yield replace(word, text=value)
+            elif word.text[:2] in flags and (attached or word.text[2:3] in ("/", "~", ".")):
+                yield replace(word, text=word.text[2:])
+
     def finding(self, kind: RiskKind, reason: str, scope: str = "", *, always_ask: bool = False) -> RiskFinding:
         excerpt = printable_line(self.parsed.source or " ".join([self.name, *self.texts]))
         # An agreement to `git push` here does not cover a push in another folder.
-        elsewhere = (
-            "" if self.folder and is_below(self.folder, self.paths.project) else f" in {self.folder or 'some folder'}"
-        )
+        is_here = self.folder is not None and is_below(self.folder, self.paths.project)
+        elsewhere = "" if is_here else f" in {self.folder or 'some folder'}"
         return RiskFinding(kind, reason, excerpt, f"{kind}: {scope or excerpt}{elsewhere}", always_ask)
 
 
@@ -115,8 +132,7 @@ def is_flag(text: str, flag: str) -> bool:
     """Whether an argument is this flag, alone (`-r`), with a value (`-r=x`) or among short flags (`-xrf`)."""
     if text == flag or text.startswith(f"{flag}="):
         return True
-    is_short = len(flag) == 2 and flag != "--"
-    return is_short and re.match(r"-[A-Za-z0-9]+$", text) is not None and flag[1] in text[1:]
+    return len(flag) == 2 and flag != "--" and _SHORT_FLAGS.match(text) is not None and flag[1] in text[1:]
 
 
 def positional_arguments(args: tuple[Word, ...], value_flags: str) -> Iterator[Word]:
@@ -130,7 +146,8 @@ def positional_arguments(args: tuple[Word, ...], value_flags: str) -> Iterator[W
         elif only_positional or word.text == "-" or not word.text.startswith("-"):
             yield word
         else:
-            skip = word.text in flags
+            is_last_of_many = _SHORT_FLAGS.match(word.text) and f"-{word.text[-1]}" in flags
+            skip = word.text in flags or bool(is_last_of_many)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +244,3 @@ class PathResolver:
         if path.location == "inside":
             return os.path.relpath(path.path, self.project)
         return path.path.replace(UNKNOWN, "…")
-
-
-def is_disk(path: str) -> bool:
-    return _DISKS.match(path) is not None
-
-
-def is_git_internal(path: str) -> bool:
-    return GIT_INTERNALS.search(path) is not None

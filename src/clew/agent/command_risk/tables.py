@@ -37,25 +37,27 @@ class RiskKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommandFact:
-    """A command that is dangerous whatever its paths are; `risk.toml` says how its terms are read."""
+    """A command that is dangerous with any path; `risk.toml` says how its terms are read."""
 
     kind: RiskKind
     names: str
-    needs: str
     reason: str
-    unless: str
-    always_ask: bool
+    needs: str = ""
+    unless: str = ""
+    always: bool = False
     """An agreement covers exactly the same command only."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeFact:
-    """Something dangerous in code or SQL on the command line."""
+    """A pattern in code: dangerous by itself, or with the group `reads` or `writes`, the path of a file."""
 
-    kind: RiskKind
     pattern: re.Pattern[str]
-    reason: str
-    always_ask: bool
+    kind: RiskKind = RiskKind.HIDDEN_CODE
+    reason: str = ""
+    names: str = ""
+    """The interpreters that it is about; all of them where it is empty."""
+    always: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,9 @@ class Wrapper:
 
     name: str
     """Several words where a subcommand does it: `uv run`."""
-    valued: str
-    skips: int
-    adds_arguments: bool
+    valued: str = ""
+    skips: int = 0
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,8 @@ class ProgramFlags:
 
     commands: str
     flags: str
-    harmless: str
-    is_attached: bool
+    harmless: str = ""
+    attached: bool = False
 
 
 _TABLES: dict[str, Any] = tomllib.loads(read_beside(__file__, "risk.toml").decode())
@@ -86,63 +88,31 @@ NAMES = {name: frozenset(words.split("|" if "|" in words else None)) for name, w
 
 def pattern(name: str, flags: int = 0) -> re.Pattern[str]:
     """The regular expression of that name."""
-    return re.compile(_PATTERNS[name], flags)
+    return re.compile(_with_names(_PATTERNS[name]), flags)
 
 
-def pattern_text(text: str) -> str:
+def _with_names(text: str) -> str:
     """A regular expression of the tables, with each `%NAME%` replaced by the pattern of that name."""
     return re.sub(r"%([A-Z_]+)%", lambda found: _PATTERNS[found[1]], text)
 
 
-def _command_facts(rows: list[dict[str, Any]]) -> tuple[CommandFact, ...]:
-    return tuple(
-        CommandFact(
-            RiskKind[row["kind"]],
-            row["names"],
-            pattern_text(row.get("needs", "")),
-            row["reason"],
-            row.get("unless", ""),
-            row.get("always", False),
-        )
-        for row in rows
-    )
+def _command_fact(row: dict[str, Any]) -> CommandFact:
+    return CommandFact(**row | {"kind": RiskKind[row["kind"]], "needs": _with_names(row.get("needs", ""))})
 
 
-def _code_facts(rows: list[dict[str, Any]]) -> tuple[CodeFact, ...]:
-    flags = re.IGNORECASE | re.DOTALL
-    return tuple(
-        CodeFact(
-            RiskKind[row["kind"]],
-            re.compile(pattern_text(row["pattern"]), flags),
-            row["reason"],
-            row.get("always", False),
-        )
-        for row in rows
-    )
+def _code_fact(row: dict[str, Any]) -> CodeFact:
+    compiled = re.compile(_with_names(row["pattern"]), re.IGNORECASE | re.DOTALL)
+    return CodeFact(**row | {"pattern": compiled, "kind": RiskKind[row.get("kind", "HIDDEN_CODE")]})
 
 
-COMMAND_FACTS = _command_facts(_TABLES["commands"])
-CODE_FACTS = _code_facts(_TABLES["code"])
-SQL_FACTS = _code_facts(_TABLES["sql"])
-WRAPPERS = {
-    row["name"]: Wrapper(row["name"], row.get("valued", ""), row.get("skips", 0), row.get("adds", False))
-    for row in _TABLES["wrappers"]
-}
-PROGRAM_FLAGS = tuple(
-    ProgramFlags(row["commands"], row["flags"], row.get("harmless", ""), row.get("attached", False))
-    for row in _TABLES["program_flags"]
-)
-
+COMMAND_FACTS = tuple(map(_command_fact, _TABLES["commands"]))
+CODE_FACTS = {language: tuple(map(_code_fact, rows)) for language, rows in _TABLES["code"].items()}
+WRAPPERS = {row["name"]: Wrapper(**row) for row in _TABLES["wrappers"]}
+PROGRAM_FLAGS = tuple(ProgramFlags(**row) for row in _TABLES["program_flags"])
 VALUE_FLAGS: dict[str, str] = _TABLES["value_flags"]
 INTERPRETERS: dict[str, str] = _TABLES["interpreters"]
-COMMAND_FLAGS: dict[str, str] = _TABLES["command_flags"]
 DESTINATIONS: dict[str, str] = _TABLES["destinations"]
 WRITER_VALUE_FLAGS: dict[str, str] = _TABLES["writer_value_flags"]
 OUTPUT_FLAGS: dict[str, str] = _TABLES["output_flags"]
-
+RULE_FILES: dict[str, str] = _TABLES["rule_files"]
 SECRET_VARIABLE = pattern("SECRET_VARIABLE", re.IGNORECASE)
-GIT_INTERNALS = pattern("GIT_INTERNALS")
-CODE_VARIABLES = pattern("CODE_VARIABLES")
-COMMAND_VARIABLES = pattern("COMMAND_VARIABLES")
-SEARCH_PATH_VARIABLES = pattern("SEARCH_PATH_VARIABLES")
-LOADS_CODE = pattern("LOADS_CODE")

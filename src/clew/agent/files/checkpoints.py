@@ -32,7 +32,7 @@ class RestoredFiles:
     removed: list[str] = field(default_factory=list)
     """Created by the turn, and gone again."""
     changed_since: list[str] = field(default_factory=list)
-    """Left alone: somebody else changed them after the turn did."""
+    """Not restored: they were changed again after the turn."""
     impossible: list[str] = field(default_factory=list)
     """Too large to have been kept, or they could not be written."""
 

@@ -1,8 +1,8 @@
 """Reading and replacing files at resolved paths, without following a link that appeared since they were resolved.
 
 Every folder on the way is opened from the one before it, so nothing can be swapped in between. A file is replaced
-atomically: whoever reads it sees the old content or the new. `FileTracker` remembers which versions the agent has seen,
-so that nobody's changes are overwritten.
+atomically: a reader sees the old content or the new. `FileTracker` remembers which versions the agent has seen,
+so that changes of others are not overwritten.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _open_subfolder(folder: int, name: str, create: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """Tells whether a file is still the same: time of change, size and inode."""
+    """Identifies a version of a file: time of change, size and inode."""
 
     mtime_ns: int
     size: int

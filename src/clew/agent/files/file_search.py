@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -157,17 +157,8 @@ def ripgrep_command(program: str, request: FileSearchRequest) -> list[str]:
 
 
 def python_command(request: FileSearchRequest) -> list[str]:
-    arguments: dict[str, Any] = {
-        "pattern": re.escape(request.pattern) if request.literal else request.pattern,
-        "path": str(request.path),
-        "is_file": request.is_file,
-        "glob": request.glob,
-        "names": request.names,
-        "ignore_case": request.ignore_case,
-        "first_only": request.first_only,
-        "context": request.context,
-        "skipped": SKIPPED_FOLDERS,
-    }
+    pattern = re.escape(request.pattern) if request.literal else request.pattern
+    arguments = asdict(request) | {"pattern": pattern, "path": str(request.path), "skipped": SKIPPED_FOLDERS}
     return [sys.executable, "-I", "-S", str(python_search.__file__), json.dumps(arguments)]
 
 

@@ -1,7 +1,7 @@
 """What a file is: text and its encoding, a kind of binary file by its first bytes, or a secret by its name.
 
 Text is encoded again as it was: encoding, byte order mark and line ends stay. What is neither UTF-8 nor marked as
-UTF-16, and holds no NUL, is taken for Latin-1, which gives the same bytes back whatever it was.
+UTF-16, and holds no NUL, is read as Latin-1, which gives the same bytes back.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def binary_kind(head: bytes) -> str:
 _TABLES = tomllib.loads(read_beside(__file__, "files.toml").decode())
 _NOT_SECRET = re.compile(_TABLES["not_secret"], re.IGNORECASE)
 _MAX_PATH_CHARS = 4_096
-"""No system has a longer path; of a longer text the end is looked at."""
+"""No system has a longer path; of a longer text the end is searched."""
 _SECRET_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _TABLES["secret"])
 
 

@@ -7,12 +7,12 @@ the same, byte for byte.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate, islice
+from typing import TypeAlias
 
 from clew.agent.files.file_types import dominant_line_ending
 
@@ -166,14 +166,14 @@ def _tolerated(lines: _LineIndex, old: str, new: str, tolerance: _Tolerance, eve
             continue
         after = first + len(written)
         found = lines.lines[first:after]
-        change = indent_change_between(written, found) if tolerance.may_reindent else IndentShift("", "")
+        change = indent_change_between(written, found) if tolerance.may_reindent else str
         if change is None:
             continue
         taken_to = after
         # Lines that were not to change are taken from the file; the others are indented as the file is.
         adapted: list[str] = []
         for tag, i1, i2, j1, j2 in opcodes:
-            adapted += found[i1:i2] if tag == "equal" else map(change.apply, wanted[j1:j2])
+            adapted += found[i1:i2] if tag == "equal" else (_reindented(line, change) for line in wanted[j1:j2])
         yield lines.replacement(first, after, adapted)
 
 
@@ -206,56 +206,15 @@ def _longer(shorter: Sequence[int], wanted: Sequence[str], same: int, key: str) 
 
 
 _TAB_WIDTHS = (4, 2, 8, 3)
+IndentChange: TypeAlias = Callable[[str], str]
+"""Turns the indentation that a model wrote into the one in the file.
+
+It has to be the same for every line of a passage: anything else would change what the indentation means.
+"""
 
 
 def indent_of(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-class IndentChange(ABC):
-    """How to turn the indentation that a model wrote into the one in the file.
-
-    It has to be the same for every line of a passage: anything else would change what the indentation means.
-    """
-
-    @abstractmethod
-    def indent(self, written: str) -> str: ...
-
-    def apply(self, line: str) -> str:
-        written = indent_of(line)
-        rest = line[len(written) :]
-        return self.indent(written) + rest if rest else line
-
-
-@dataclass(frozen=True, slots=True)
-class IndentShift(IndentChange):
-    """Every line is indented more, or less, by the same."""
-
-    cut: str
-    put: str
-
-    def indent(self, written: str) -> str:
-        if written.startswith(self.cut):
-            return self.put + written[len(self.cut) :]
-        if self.cut.startswith(written):
-            missing = len(self.cut) - len(written)
-            return self.put[: max(0, len(self.put) - missing)]
-        return written
-
-
-@dataclass(frozen=True, slots=True)
-class TabConversion(IndentChange):
-    """Tabs instead of spaces, or the other way round."""
-
-    tab_width: int
-    by: int
-    is_tabs: bool
-
-    def indent(self, written: str) -> str:
-        width = max(0, len(written.expandtabs(self.tab_width)) + self.by)
-        if not self.is_tabs:
-            return " " * width
-        return "\t" * (width // self.tab_width) + " " * (width % self.tab_width)
 
 
 def indent_change_between(written: Sequence[str], found: Sequence[str]) -> IndentChange | None:
@@ -265,27 +224,49 @@ def indent_change_between(written: Sequence[str], found: Sequence[str]) -> Inden
         for mine, theirs in zip(written, found, strict=True)
         if mine.strip() or theirs.strip()
     ]
-    if not pairs:
-        return IndentShift("", "")
-    return _shift(pairs) or _tab_conversion(pairs)
+    return (_shift(pairs) or _tab_conversion(pairs)) if pairs else str
+
+
+def _reindented(line: str, change: IndentChange) -> str:
+    written = indent_of(line)
+    rest = line[len(written) :]
+    return change(written) + rest if rest else line
 
 
 def _shift(pairs: Sequence[tuple[str, str]]) -> IndentChange | None:
+    """Every line is indented more, or less, by the same."""
     cut, put = min(pairs, key=lambda pair: len(pair[0]))
-    is_same = all(
-        mine.startswith(cut) and theirs.startswith(put) and mine[len(cut) :] == theirs[len(put) :]
+    if any(
+        not mine.startswith(cut) or not theirs.startswith(put) or mine[len(cut) :] != theirs[len(put) :]
         for mine, theirs in pairs
-    )
-    return IndentShift(cut, put) if is_same else None
+    ):
+        return None
+
+    def shifted(written: str) -> str:
+        if written.startswith(cut):
+            return put + written[len(cut) :]
+        missing = len(cut) - len(written)
+        return put[: max(0, len(put) - missing)] if cut.startswith(written) else written
+
+    return shifted
 
 
 def _tab_conversion(pairs: Sequence[tuple[str, str]]) -> IndentChange | None:
-    if any("\t" in mine for mine, _ in pairs) == any("\t" in theirs for _, theirs in pairs):
-        return None
+    """Tabs instead of spaces, or the other way round."""
     is_tabs = any("\t" in theirs for _, theirs in pairs)
-    fitting = []
+    if any("\t" in mine for mine, _ in pairs) == is_tabs:
+        return None
+    fitting: list[tuple[int, int]] = []
     for width in _TAB_WIDTHS:
         steps = {len(theirs.expandtabs(width)) - len(mine.expandtabs(width)) for mine, theirs in pairs}
         if len(steps) == 1:
-            fitting.append(TabConversion(width, steps.pop(), is_tabs))
-    return min(fitting, key=lambda conversion: abs(conversion.by), default=None)
+            fitting.append((steps.pop(), width))
+    if not fitting:
+        return None
+    by, tab_width = min(fitting, key=lambda step: abs(step[0]))
+
+    def converted(written: str) -> str:
+        width = max(0, len(written.expandtabs(tab_width)) + by)
+        return "\t" * (width // tab_width) + " " * (width % tab_width) if is_tabs else " " * width
+
+    return converted

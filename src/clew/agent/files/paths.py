@@ -24,7 +24,7 @@ PathAccess: TypeAlias = Literal["read", "write"]
 SystemZone: TypeAlias = Literal["project", "scratch", "public", "outside"]
 Zone: TypeAlias = Literal["allowed", "read_only"] | SystemZone
 SCRATCH_FOLDERS = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 (names what may be read and written)
-"""Outside a project; nothing that has to be asked for is there."""
+"""Folders outside a project that need no question."""
 
 _KINDS = ((stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"), (stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket"))
 
@@ -251,7 +251,7 @@ def _resolved(folders: Sequence[Path]) -> Iterable[Path]:
 # -- folders, and paths that may have been meant -----------------------------------------------------------------------
 
 _MAX_ENTRIES = 20_000
-"""Looked at in the search for a file of the same name."""
+"""The most entries that a search for a file of the same name reads."""
 _SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 
 

@@ -35,7 +35,7 @@ class SessionFiles:
         return os.path.realpath(path) in self._written
 
     def unagreed(self, path: str) -> WrittenScript | None:
-        """The file as it is now, where the session wrote it and nobody agreed to run that text."""
+        """The file as it is now, where the session wrote it and no person agreed to run that text."""
         real = os.path.realpath(path)
         if real not in self._written:
             return None

@@ -14,8 +14,8 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from clew.agent.files.disk import FileStamp, read_prefix
@@ -41,18 +41,6 @@ class MemoryFile:
     """Why it cannot be changed; the text is then what can be decoded of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryJournalEntry:
-    """A line of the journal."""
-
-    at: str
-    session: str
-    file: str
-    action: str
-    entry: str
-    old: str = ""
-
-
 def read_memory_file(path: Path) -> MemoryFile:
     """Read a file; empty where there is none. Never raises: see `problem`."""
     try:
@@ -66,8 +54,8 @@ def read_memory_file(path: Path) -> MemoryFile:
     return _decoded(path, content, FileStamp.of(found))
 
 
-def replace_memory_file(path: Path, text: str, stamp: FileStamp | None, change: MemoryJournalEntry) -> bool:
-    """Replace a file that has this stamp; False where it has changed since.
+def replace_memory_file(path: Path, text: str, stamp: FileStamp | None, change: Mapping[str, str]) -> bool:
+    """Replace a file that has this stamp, and put the change in the journal; False where the file has changed since.
 
     The caller holds the lock. Raises OSError, and then the file is unchanged.
     """
@@ -87,19 +75,6 @@ def replace_memory_file(path: Path, text: str, stamp: FileStamp | None, change: 
     return True
 
 
-def read_journal(folder: Path) -> list[MemoryJournalEntry]:
-    """The changes that are still in the journal, oldest first; lines that cannot be read are skipped."""
-    try:
-        lines = (folder / JOURNAL).read_text(encoding="utf-8", errors="replace").split("\n")
-    except OSError:
-        return []
-    changes = []
-    for line in lines:
-        with contextlib.suppress(ValueError, TypeError):
-            changes.append(MemoryJournalEntry(**json.loads(line)))
-    return changes
-
-
 @contextlib.contextmanager
 def memory_lock(folder: Path) -> Iterator[None]:
     """Holds the lock on the memory in a folder, over threads and processes. Raises MemoryUnusable after 10 seconds."""
@@ -113,7 +88,7 @@ def memory_lock(folder: Path) -> Iterator[None]:
 
 
 def flush_file(path: Path) -> None:
-    """Flush a file that somebody else may have written; nothing where there is none."""
+    """Flush a file that another program may have written; does nothing where there is none."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -159,13 +134,13 @@ def _write_new(partial: Path, content: bytes) -> None:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove what a killed writer left; whoever holds the lock is the only writer."""
+    """Remove what a killed writer left; the holder of the lock is the only writer."""
     for partial in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         partial.unlink(missing_ok=True)
 
 
-def _append_to_journal(journal: Path, change: MemoryJournalEntry) -> None:
-    line = json.dumps(asdict(change), ensure_ascii=False) + "\n"
+def _append_to_journal(journal: Path, change: Mapping[str, str]) -> None:
+    line = json.dumps(change, ensure_ascii=False) + "\n"
     _shorten_journal(journal)
     descriptor = os.open(journal, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:

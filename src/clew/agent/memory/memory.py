@@ -17,13 +17,11 @@ from typing import Literal, TypeAlias
 
 from clew.agent.memory.files import (
     JOURNAL,
-    MemoryJournalEntry,
     clean_entry,
     entries_of,
     flush_file,
     matching_entries,
     memory_lock,
-    read_journal,
     read_memory_file,
     replace_memory_file,
     with_entry,
@@ -86,7 +84,6 @@ class Memory:
         self.folder = folder.expanduser().absolute()
         self.limits: dict[MemoryName, int] = {"memory": memory_chars, "user": user_chars}
         self._clock = clock
-        self._snapshots: dict[str | None, MemorySnapshot] = {}
         # One thread, so that changes are made in the order in which they were requested.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="clew-memory")
 
@@ -101,15 +98,11 @@ class Memory:
         """`MEMORY.md is 83% full (3,320 of 4,000 chars)`"""
         return self._fullness(which, read_memory_file(self.path(which)).text)
 
-    def snapshot(self, session: str | None = None) -> MemorySnapshot:
-        """The texts for a system prompt, as they are now; with a session, remembered as what its prompt shows."""
-        snapshot = self._current_snapshot()
-        self._snapshots[session] = snapshot
-        return snapshot
-
-    def changes(self, limit: int = 20) -> list[MemoryJournalEntry]:
-        """The newest changes, oldest of them first, with what they removed."""
-        return read_journal(self.folder)[-limit:]
+    def snapshot(self) -> MemorySnapshot:
+        """The texts for a system prompt, as they are now."""
+        memory, about_memory = self._prompt_text("memory")
+        user, about_user = self._prompt_text("user")
+        return MemorySnapshot(memory, user, (*about_memory, *about_user))
 
     async def add(self, which: MemoryName, text: str, session: str = "") -> MemoryChangeResult:
         """Add an entry."""
@@ -123,19 +116,9 @@ class Memory:
         """Remove the one entry that contains `old`."""
         return await self._change(_MemoryChange("remove", which, "", old, session))
 
-    async def commit(self, session: str) -> bool:
-        """Before a compaction ends a session: wait until every change begun on it is on disk. Never raises.
-
-        Returns whether the memory now differs from what the session's prompt shows; also True where that is unknown.
-        """
+    async def commit(self) -> None:
+        """Before a compaction ends a session: wait until every change begun so far is on disk. Never raises."""
         await asyncio.get_running_loop().run_in_executor(self._writer, self._flush)
-        shown = self._snapshots.get(session) or self._snapshots.get(None)
-        return shown is None or shown != self._current_snapshot()
-
-    def continue_session(self, old: str, new: str) -> None:
-        """After a compaction: the new session's prompt shows what the old one's did."""
-        if old in self._snapshots:
-            self._snapshots[new] = self._snapshots.pop(old)
 
     def _flush(self) -> None:
         """Wait for other processes' changes, and flush what people wrote by hand too."""
@@ -146,11 +129,6 @@ class Memory:
                 for name in (*MEMORY_FILES.values(), JOURNAL):
                     flush_file(self.folder / name)
                 flush_folder(self.folder)
-
-    def _current_snapshot(self) -> MemorySnapshot:
-        memory, about_memory = self._prompt_text("memory")
-        user, about_user = self._prompt_text("user")
-        return MemorySnapshot(memory, user, (*about_memory, *about_user))
 
     def _prompt_text(self, which: MemoryName) -> tuple[str, list[str]]:
         """A file as the model sees it, without secrets and bounded; and notices for people."""
@@ -228,11 +206,15 @@ class Memory:
             False, f"{problem} Merge entries with replace, or remove what no longer matters, then again:\n{listed}"
         )
 
-    def _journal_entry(self, change: _MemoryChange, old: str) -> MemoryJournalEntry:
-        at = self._clock().isoformat(timespec="seconds")
-        return MemoryJournalEntry(
-            at, change.session, MEMORY_FILES[change.which], change.action, change.entry, redact_text(old)
-        )
+    def _journal_entry(self, change: _MemoryChange, old: str) -> dict[str, str]:
+        return {
+            "at": self._clock().isoformat(timespec="seconds"),
+            "session": change.session,
+            "file": MEMORY_FILES[change.which],
+            "action": change.action,
+            "entry": change.entry,
+            "old": redact_text(old),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The interface of a tool: a name, a schema, the risk of a call, and `run`; and how arguments of models are read.
 
-Tools bound their own output; whoever runs them bounds it again. Arguments are read leniently: a number may come as
-text, a flag as a word. What cannot be read is an InvalidArgument whose message tells the model what to send.
+Tools bound their own output; the caller bounds it again. Arguments are read leniently: a number may come as
+text, a flag as a word. What cannot be read is an InvalidArgument whose message says what to send.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ToolResult:
     display_text: str | None = None
     """For people, where it differs: a diff, or one line such as `3 edits in parser.py`."""
     pinned_as: str | None = None
-    """Label under which the text is pinned, so that it comes back verbatim after a compaction: for an opened skill."""
+    """Label under which the text is pinned, so that it is kept verbatim over a compaction: for an opened skill."""
 
 
 def ignore_output(text: str) -> None:
@@ -52,9 +52,9 @@ class CallContext:
     session: str
     call_id: str
     on_output: OnOutput = field(default=ignore_output)
-    """Takes pieces of output as they come, for an observer."""
+    """Receives pieces of output, for an observer."""
     confirm: Confirm = field(default=_nobody)
-    """Asks a person about what a call has led to; None where nobody is asked."""
+    """Asks a person about an effect of a call; None where no person is asked."""
 
 
 class AgentTool(ABC):
@@ -114,7 +114,7 @@ def function_schema(name: str, description: str, parameters: Mapping[str, Mappin
 
 
 def error_result(problem: str) -> ToolResult:
-    """A result that tells the model what was wrong, and what to do instead."""
+    """A result that says what was wrong, and what to do instead."""
     return ToolResult(problem, is_error=True)
 
 

@@ -1,6 +1,6 @@
 """Tools of MCP servers as tools of the agent. Needs the extra `mcp`, which is imported when a server is configured.
 
-A connection lives in a task of its own, since the client's streams must be closed by the task that opened them. What a
+Each connection has its own task, since the client's streams must be closed by the task that opened them. What a
 server says about its tools is text of a stranger: names are made valid, and a call is asked for like any that may
 change something, unless the config trusts the server. That a tool only reads is its own word, which skips no question.
 """

@@ -108,7 +108,7 @@ class ReadFileTool(AgentTool):
         with open_regular(target.path) as file:
             status = os.fstat(file.fileno())
             head = file.read(HEAD_BYTES)
-            # Spilled results are text whatever is in them.
+            # Spilled results are always text.
             if target.zone != "read_only" and is_binary(head):
                 return ToolResult(f"{target.display_name} holds no text: {binary_kind(head)}, {status.st_size:,} bytes")
             file.seek(0)

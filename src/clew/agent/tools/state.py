@@ -1,6 +1,6 @@
-"""The tool `state`: the values of the things of this conversation, each with the message that says so.
+"""The tool `state`: the facts of this conversation, each with the message that says so.
 
-Its answer is fenced, since names and values come from files, commands and other people.
+Its answer is fenced, since names and values are from files, commands and other people.
 """
 
 from __future__ import annotations

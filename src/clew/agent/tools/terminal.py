@@ -1,6 +1,6 @@
 """The tools `terminal` and `process`: run a shell command in the project, and look after those in the background.
 
-Every call of `terminal` is a new shell in a process group of its own, which ends with the call whatever happens. What
+Every call of `terminal` is a new shell in its own process group, which always ends with the call. What
 is dangerous about a command is decided in `clew.agent.command_risk`. Without a sandbox (`clew.agent.sandbox`) an
 allowed command can do what its user can.
 """
@@ -133,7 +133,7 @@ class TerminalTool(AgentTool):
         )
 
     def _note_files(self, request: _TerminalRequest) -> str | None:
-        """Note what it writes and what was agreed to; the problem, where a script is not as it was shown."""
+        """Note what it writes and what was agreed to; returns the problem where a script has changed since."""
         assessment = self._assess(request)
         now = {script.digest: script.path for script in assessment.scripts}
         shown = self._shown.pop(request, now.keys())
