@@ -5,7 +5,7 @@ The checks read everything: they run on request, never at a start.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +13,6 @@ from clew.errors import DatabaseDamaged, DatabaseFull, IndexDamaged, InUse, Read
 from clew.messages import Message
 from clew.store import sessions
 from clew.store.database import (
-    Database,
     RowDamage,
     Steps,
     WordIndex,
@@ -22,20 +21,26 @@ from clew.store.database import (
     fetch_number,
     fetch_one,
     read_json,
+    reads,
     require_ascending,
+    writes,
 )
 from clew.store.nodes import broken_maps, check_nodes, remove_nodes
 from clew.store.quarantine import (
+    QuarantinedRow,
     damaged_compactions,
     damaged_nodes,
     damaged_texts,
     damaged_values,
+    list_quarantined,
     message_words,
     quarantined_messages,
+    set_aside,
 )
 from clew.store.rows import BODY, CHAIN_BYTES, FIRST_CHAIN, next_chain, read_messages
 from clew.store.search.base import KINDS, DocKind, SearchDocument
 from clew.store.search.indexing import TABLES, documents_where, system_documents
+from clew.store.search.search import SearchStore
 from clew.store.search.words import case_folded, words_of
 
 ProblemKind: TypeAlias = Literal[
@@ -73,35 +78,54 @@ class HealthProblem:
         return self.kind in ("index", "row", "map")
 
 
-async def check_database(database: Database, index_waiting: Callable[[], Awaitable[None]]) -> list[HealthProblem]:
-    """Everything that is wrong with a database, its rows and its index."""
-    own = await database.check()
-    problems = [HealthProblem("index" if problem.is_in_index else "database", problem.what) for problem in own]
-    try:
-        problems += await database.read(check_rows)
-        if not own:
-            problems += await _check_database_index(database, index_waiting)
-    except DatabaseDamaged as error:
-        # What could not be read is mostly among what the database has found itself.
-        if not problems:
-            problems.append(HealthProblem("database", error.problem))
-    return problems
+class MaintenanceStore(SearchStore):
+    """Checking and repairing a database, and deleting conversations."""
 
+    async def check(self) -> list[HealthProblem]:
+        """Everything that is wrong with the database, its rows and its index. Reads the whole database."""
+        own = await self._database.check()
+        problems = [HealthProblem("index" if problem.is_in_index else "database", problem.what) for problem in own]
+        try:
+            problems += await self._database.read(check_rows)
+            if not own:
+                problems += await self._check_index()
+        except DatabaseDamaged as error:
+            # What could not be read is mostly among what the database has found itself.
+            if not problems:
+                problems.append(HealthProblem("database", error.problem))
+        return problems
 
-async def _check_database_index(
-    database: Database, index_waiting: Callable[[], Awaitable[None]]
-) -> list[HealthProblem]:
-    try:
-        if database.unwritable is not None:
-            raise ReadOnlyStore(database.unwritable)
-        await index_waiting()
-        found = await database.write(lambda: check_index_itself(database.index))
-        return found + await database.read(lambda: check_index(database.index))
-    except IndexDamaged as error:
-        return [HealthProblem("index", str(error))]
-    except (DatabaseFull, ReadOnlyStore) as error:
-        found = await database.read(lambda: check_index(database.index))
-        return [HealthProblem("unwritable", str(error)), *found]
+    async def _check_index(self) -> list[HealthProblem]:
+        database, index = self._database, self._database.index
+        try:
+            if database.unwritable is not None:
+                raise ReadOnlyStore(database.unwritable)
+            await self.index_waiting()
+            found = await database.write(lambda: check_index_itself(index))
+            return found + await database.read(lambda: check_index(index))
+        except IndexDamaged as error:
+            return [HealthProblem("index", str(error))]
+        except (DatabaseFull, ReadOnlyStore) as error:
+            found = await database.read(lambda: check_index(index))
+            return [HealthProblem("unwritable", str(error)), *found]
+
+    @writes
+    def quarantine(self) -> Steps[list[QuarantinedRow]]:
+        """Set aside every row that cannot be read, with a note in its place; those rows. Rebuild the index then."""
+        return (yield from set_aside(self._now()))
+
+    @reads
+    def quarantined(self) -> Steps[list[QuarantinedRow]]:
+        """What was set aside so far, oldest first, with its bytes."""
+        return (yield from list_quarantined())
+
+    async def delete(self, session: str, *, owner: str | None = None) -> int:
+        """Delete the whole conversation of a session; how many messages it had. `InUse` where it has branches.
+
+        The usage of its calls stays, without links.
+        """
+        await self.index_waiting()
+        return await self._database.write(lambda: _delete_conversation(self._database.index, session, owner))
 
 
 def check_rows() -> Steps[list[HealthProblem]]:
@@ -261,11 +285,8 @@ def _check_entries(ends: dict[int, int]) -> Steps[list[HealthProblem]]:
     return problems
 
 
-def delete_conversation(index: WordIndex, name: str, owner: str | None) -> Steps[int]:
-    """Delete a session's conversation with all its sessions, rows and index entries; how many messages it had.
-
-    The usage of its calls stays, without links. `InUse` where a branch of it is left.
-    """
+def _delete_conversation(index: WordIndex, name: str, owner: str | None) -> Steps[int]:
+    """Delete a session's conversation with all its sessions, rows and index entries; how many messages it had."""
     found = yield from sessions.find(name, owner)
     conversation = found.conversation
     yield from execute("SELECT id FROM conversations WHERE id = ? FOR_UPDATE", conversation)

@@ -248,12 +248,6 @@ class OverviewStore(Operations):
         return {row[0]: (int(row[1]), int(row[2])) for row in rows}
 
     @reads
-    def next_number(self, session: str) -> Steps[int]:
-        """The number that the next message of a session's conversation gets."""
-        stop, _ = yield from end_of((yield from find(session)))
-        return stop
-
-    @reads
     def digests(self, sessions: Sequence[str]) -> Steps[list[ConversationDigest]]:
         """The sizes of the conversations of some sessions, in the order of the sessions."""
         made: list[ConversationDigest] = []
