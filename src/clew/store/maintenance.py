@@ -29,7 +29,6 @@ from clew.store.nodes import broken_maps, check_nodes, remove_nodes
 from clew.store.quarantine import (
     QuarantinedRow,
     damaged_compactions,
-    damaged_nodes,
     damaged_texts,
     damaged_values,
     list_quarantined,
@@ -137,7 +136,7 @@ def check_rows() -> Steps[list[HealthProblem]]:
     for conversation, origin, origin_seq in conversations:
         numbers = {seq for its, seq in set_aside if its == conversation}
         problems += yield from _check_chain(conversation, origin, origin_seq, numbers, ends)
-    for find in (damaged_texts, damaged_compactions, damaged_values, damaged_nodes):
+    for find in (damaged_texts, damaged_compactions, damaged_values):
         problems += [_unreadable(item.what, item.damage) for item in (yield from find())]
     for what, sql in _ORPHANS.items():
         found = yield from fetch_all(sql)

@@ -32,11 +32,12 @@ from clew.store.database import (
     writes,
 )
 from clew.store.history import base_in_effect, segments_of, undo_entry
+from clew.store.migrate import schema_version
 from clew.store.sessions import SessionRow
 
 LEFT_OUT = "left_out"
 """In the details of a compaction: rows that no model is shown, since no provider would take them."""
-FIRST_WITH_NODES = 6
+_FIRST_WITH_NODES = 6
 """The schema that has the tables. A database that cannot be written keeps an older one."""
 _IDS_AT_ONCE = 500
 _COLUMNS = (
@@ -242,7 +243,7 @@ def read_nodes(found: SessionRow, names: Sequence[str] | None = None) -> Steps[l
 
 
 def has_nodes() -> Steps[bool]:
-    return (yield from fetch_number("SELECT max(version) FROM schema_versions")) >= FIRST_WITH_NODES
+    return (yield from schema_version()) >= _FIRST_WITH_NODES
 
 
 def _ids_of(found: SessionRow, names: Sequence[str]) -> Steps[dict[str, int]]:
