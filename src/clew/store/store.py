@@ -152,4 +152,4 @@ class Store(
             self._waiting_rows = 0
             self._database.write_soon(lambda: catch_up(self._database.index))
         if self._vectors is not None:
-            self._vectors.count_added(added, self.index_waiting)
+            self._vectors.count_added(added)

@@ -97,7 +97,9 @@ class SearchStore(Operations):
 
     def __init__(self, database: Database, clock: Clock = wall_clock, embedder: Embedder | None = None) -> None:
         super().__init__(database, clock)
-        self._vectors = None if embedder is None or database.unwritable else VectorMaker(embedder, database)
+        self._vectors = (
+            None if embedder is None or database.unwritable else VectorMaker(embedder, database, self.index_waiting)
+        )
         self._waiting_rows = 0
 
     async def search(
@@ -114,7 +116,7 @@ class SearchStore(Operations):
         index, read = self._database.index, self._database.read
         try:
             if self._vectors is not None and may_ask(query):
-                asked = replace(asked, meaning=await self._vectors.meaning_of(query, self.index_waiting))
+                asked = replace(asked, meaning=await self._vectors.meaning_of(query))
             if (found := await read(lambda: _search_if_indexed(index, asked))) is not None:
                 return found
             await self.index_waiting()
@@ -161,7 +163,7 @@ class SearchStore(Operations):
 
     async def embed_waiting(self, most: int | None = None) -> int:
         """Make vectors of every document that waits for them, or of the newest; of how many they were made."""
-        return 0 if self._vectors is None else await self._vectors.embed_waiting(self.index_waiting, most)
+        return 0 if self._vectors is None else await self._vectors.embed_waiting(most)
 
     async def vectors_waiting(self) -> int | None:
         """How many documents have no vectors yet; None where no embedding model is in use."""
