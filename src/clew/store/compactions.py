@@ -33,6 +33,7 @@ from clew.store.database import (
     execute,
     execute_many,
     fetch_all,
+    fetch_number,
     fetch_one,
     json_text,
     read_json,
@@ -244,15 +245,9 @@ def compaction_at(entry: int, keep_damaged: bool = False) -> Steps[CommittedComp
 
 def _view_of(found: SessionRow, base: int | None, stop: int, keep_damaged: bool) -> Steps[View]:
     segments = yield from segments_of(found)
-    items: list[ViewItem] = []
-    start = 0
-    if base is not None:
-        compaction = yield from compaction_at(base, keep_damaged)
-        items, start = list(compaction.entry.view), compaction.entry.until
-    if start < stop:
-        items.append(Rows(start, stop))
+    compaction = None if base is None else (yield from compaction_at(base, keep_damaged))
     messages, seqs, written = list[Message](), list[int | None](), set[int]()
-    for item in items:
+    for item in items_of_view(compaction, stop):
         if isinstance(item, WrittenMessage):
             written.add(len(messages))
             messages.append(item.message)
@@ -268,6 +263,12 @@ def _view_of(found: SessionRow, base: int | None, stop: int, keep_damaged: bool)
     return View(
         found.session.id, found.conversation, base, stop, tuple(messages), tuple(seqs), frozenset(written), undone
     )
+
+
+def items_of_view(compaction: CommittedCompaction | None, stop: int) -> tuple[ViewItem, ...]:
+    """The items of the view that a compaction made, with the messages that followed up to `stop`."""
+    items, start = ((), 0) if compaction is None else (compaction.entry.view, compaction.entry.until)
+    return (*items, Rows(start, stop)) if start < stop else items
 
 
 def _undone_tokens(found: SessionRow) -> Steps[int]:
@@ -315,7 +316,7 @@ def _write_entry(found: SessionRow, continuation: SessionRow, entry: CompactionE
             texts.add(text)
             view.append({"text": text, "seq": item.seq})
     account = json_text({name: _plain(getattr(entry, name)) for name in _ACCOUNT})
-    made = yield from fetch_one(
+    made = yield from fetch_number(
         "INSERT INTO entries (conversation, session, kind, previous, until, view, summary, account, at)"
         " VALUES (?, ?, 'compaction', ?, ?, ?, ?, ?, ?) RETURNING id",
         found.conversation,
@@ -327,11 +328,10 @@ def _write_entry(found: SessionRow, continuation: SessionRow, entry: CompactionE
         account,
         now,
     )
-    assert made is not None
     yield from execute_many(
-        "INSERT INTO entry_texts (entry, text) VALUES (?, ?)", [(made[0], text) for text in sorted(texts)]
+        "INSERT INTO entry_texts (entry, text) VALUES (?, ?)", [(made, text) for text in sorted(texts)]
     )
-    return int(made[0])
+    return made
 
 
 def _compaction(row: tuple[Any, ...], active: set[int], keep_damaged: bool = False) -> Steps[CommittedCompaction]:

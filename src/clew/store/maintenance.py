@@ -6,7 +6,7 @@ The checks read everything: they run on request, never at a start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from clew.errors import DatabaseDamaged, DatabaseFull, IndexDamaged, InUse, ReadOnlyStore
@@ -347,9 +347,7 @@ def _remove_system_documents(index: WordIndex, text: int) -> Steps[None]:
     ids = {int(row[1]): int(row[0]) for row in known}
     if ids:
         docs = yield from system_documents(text)
-        yield from index.remove(
-            [SearchDocument(doc.origin, doc.start, doc.stop, doc.text, ids[doc.start]) for doc in docs]
-        )
+        yield from index.remove([replace(doc, id=ids[doc.start]) for doc in docs])
 
 
 def _remove_documents(index: WordIndex, conversation: int) -> Steps[None]:
@@ -360,11 +358,7 @@ def _remove_documents(index: WordIndex, conversation: int) -> Steps[None]:
     for kind in KINDS:
         for ref in {ref for its_kind, ref, _ in ids if its_kind == kind}:
             for _, docs in (yield from documents_where(kind, "m.id = ?", ref)):
-                removed += (
-                    SearchDocument(doc.origin, doc.start, doc.stop, doc.text, ids[kind, ref, doc.start])
-                    for doc in docs
-                    if (kind, ref, doc.start) in ids
-                )
+                removed += (replace(doc, id=ids[kind, ref, doc.start]) for doc in docs if (kind, ref, doc.start) in ids)
     if len(removed) == len(ids) or index.is_immediate:
         yield from index.remove(removed)
         yield from execute("DELETE FROM docs WHERE conversation = ?", conversation)

@@ -14,9 +14,9 @@ from typing import Any
 
 from clew.errors import InvalidArgument
 from clew.messages import Message
-from clew.store.base import CommittedCompaction, Rows, ViewItem
+from clew.store.base import CommittedCompaction, ViewItem
 from clew.store.calls import AUXILIARY, CLIENT_OF, WINDOW_STATE, client_name
-from clew.store.compactions import compaction_at, read_bases_in_effect
+from clew.store.compactions import compaction_at, items_of_view, read_bases_in_effect
 from clew.store.database import (
     NO_END,
     Operations,
@@ -341,10 +341,7 @@ class OverviewStore(Operations):
         stop, _ = yield from end_of(found)
         base = yield from base_in_effect(found)
         compaction = None if base is None else (yield from compaction_at(base, keep_damaged=True))
-        items: tuple[ViewItem, ...] = () if compaction is None else compaction.entry.view
-        start = 0 if compaction is None else compaction.entry.until
-        rest = (Rows(start, stop),) if start < stop else ()
-        return ViewOutline(compaction, (*items, *rest), stop)
+        return ViewOutline(compaction, items_of_view(compaction, stop), stop)
 
 
 def _overview(row: Row) -> ConversationOverview:

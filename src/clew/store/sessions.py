@@ -17,6 +17,7 @@ from clew.store.database import (
     checked_text,
     execute,
     fetch_all,
+    fetch_number,
     fetch_one,
     is_storable,
     reads,
@@ -167,7 +168,7 @@ def new_conversation(
     owner: str, now: int, branch_of: SessionRow | None = None, fork: int = 0, base: int | None = None, lineage: str = ""
 ) -> Steps[int]:
     """A conversation of its own, or a branch at a number with the compaction that is in effect there."""
-    made = yield from fetch_one(
+    made = yield from fetch_number(
         "INSERT INTO conversations (owner, origin, origin_seq, first_base, created, lineage) VALUES (?, ?, ?, ?, ?, ?)"
         " RETURNING id",
         owner,
@@ -177,8 +178,7 @@ def new_conversation(
         now,
         branch_of.lineage if branch_of else lineage,
     )
-    assert made is not None
-    return int(made[0])
+    return made
 
 
 def insert(name: str, row: tuple[Any, ...]) -> Steps[SessionRow]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Literal
 
 from clew.store.database import Row, Steps, execute, execute_many, fetch_all, fetch_number, fetch_one
 from clew.store.search.base import (
@@ -82,6 +82,14 @@ def _candidates(found: Sequence[Row], limit: int) -> Steps[Candidates]:
     return Candidates(ids, max(len(ids), len(ids) * newest // max(1, newest - ids[-1] + 1)))
 
 
+def create_words_table(schema: Literal["main", "temp"]) -> Steps[None]:
+    """Create the full-text table of SQLite."""
+    yield from execute(
+        f"CREATE VIRTUAL TABLE {schema}.words USING fts5 ("
+        "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
+    )
+
+
 class Fts5Index:
     """SQLite: a contentless FTS5 table. Filters are words too, in a column of their own (`facets`)."""
 
@@ -102,10 +110,7 @@ class Fts5Index:
     def clear(self) -> Steps[None]:
         # Deleting from a damaged table reads it; dropping and creating it does not depend on what it holds.
         yield from execute("DROP TABLE IF EXISTS words")
-        yield from execute(
-            "CREATE VIRTUAL TABLE words USING fts5 ("
-            "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
-        )
+        yield from create_words_table("main")
         yield from execute("DELETE FROM docs")
         # A damaged page may have taken the rows of this table.
         yield from execute("DELETE FROM indexed")

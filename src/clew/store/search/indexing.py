@@ -25,6 +25,7 @@ from clew.store.database import (
 )
 from clew.store.rows import BODY, read_message, read_messages
 from clew.store.search.base import KINDS, DocKind, DocumentOrigin, SearchDocument
+from clew.store.search.index import create_words_table
 from clew.store.search.words import chunks_of, normalized_text, searchable_text
 
 TABLES: dict[DocKind, str] = {
@@ -152,10 +153,7 @@ def _readable_documents(kind: DocKind, first: int, stop: int) -> Steps[dict[int,
 
 def _create_side_tables() -> Steps[None]:
     yield from execute("CREATE TEMP TABLE docs AS SELECT * FROM main.docs WHERE 0")
-    yield from execute(
-        "CREATE VIRTUAL TABLE temp.words USING fts5 ("
-        "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
-    )
+    yield from create_words_table("temp")
 
 
 def drop_side_index() -> Steps[None]:

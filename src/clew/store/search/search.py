@@ -25,7 +25,6 @@ from clew.store.database import (
 from clew.store.history import segments_of
 from clew.store.search.base import (
     KINDS,
-    DocKind,
     SearchCoverage,
     SearchDocument,
     SearchFilters,
@@ -266,18 +265,18 @@ def _fused_page(
 
 def _read(docs: Sequence[int]) -> Steps[list[tuple[int, SearchDocument]]]:
     """Some documents with their texts, by their ids."""
-    if not docs:
-        return []
-    marks = ", ".join("?" * len(docs))
-    rows = yield from fetch_all(f"SELECT id, kind, ref, start FROM docs WHERE id IN ({marks})", *docs)  # noqa: S608
-    ids = {(row[1], row[2], row[3]): int(row[0]) for row in rows}
+    listed = yield from _rows_by_id("docs", "id, kind, ref, start", docs)
+    ids = {(kind, ref, start): int(number) for number, kind, ref, start in listed.values()}
     read: list[tuple[int, SearchDocument]] = []
-    for kind in dict.fromkeys(row[1] for row in rows):
+    for kind in dict.fromkeys(kind for kind, _, _ in ids):
         if kind not in KINDS:
             raise IndexDamaged(
                 f"the search index names {kind!r}, which is no kind of row", remedy="`clew doctor --repair` rebuilds it"
             )
-        for doc in (yield from _documents(kind, [row[2] for row in rows if row[1] == kind])):
+        refs = list(dict.fromkeys(ref for its_kind, ref, _ in ids if its_kind == kind))
+        column = "t.id" if kind == "system" else "m.id"
+        found = yield from documents_where(kind, f"{column} IN ({', '.join('?' * len(refs))})", *refs)
+        for doc in (doc for _, docs_of_row in found for doc in docs_of_row):
             number = ids.get((kind, doc.origin.ref, doc.start))
             if number is not None:
                 read.append((number, doc))
@@ -293,13 +292,6 @@ def _scored(
     scored = score_text(text, parsed, rarities, USUAL_TURN_CHARS if is_turn else USUAL_CHARS)
     of_days = score_days(doc.origin.at, parsed.days) if doc.origin.kind == "message" else 0.0
     return TextScore(scored.score + of_days, scored.found) if of_days else scored
-
-
-def _documents(kind: DocKind, refs: Sequence[int]) -> Steps[list[SearchDocument]]:
-    unique = list(dict.fromkeys(refs))
-    column = "t.id" if kind == "system" else "m.id"
-    found = yield from documents_where(kind, f"{column} IN ({', '.join('?' * len(unique))})", *unique)
-    return [doc for _, docs in found for doc in docs]
 
 
 def _read_beside(
