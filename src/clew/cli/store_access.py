@@ -137,7 +137,7 @@ async def session_range(store: Store, session: Session, siblings: Sequence[Sessi
     family = siblings if siblings is not None else await store.sessions_of(session.conversation)
     index = next((number for number, it in enumerate(family) if it.id == session.id), len(family) - 1)
     is_last = index + 1 == len(family)
-    stop = await store.next_number(session.id) if is_last else family[index + 1].first_seq
+    stop = await store.next_seq(session.id) if is_last else family[index + 1].first_seq
     newest = await store.messages(session.id, stop - 1, stop, keep_damaged=True) if stop > session.first_seq else []
     return SessionRange(session.first_seq, stop, newest[0] if newest else None, session.created)
 

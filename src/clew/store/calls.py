@@ -1,4 +1,4 @@
-"""Model calls: the tokens and cost of each, written with the reply it brought, and their totals. As steps."""
+"""Model calls: the tokens and cost of each, written with the reply it brought, and their totals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from clew.errors import InvalidArgument
-from clew.store.database import Steps, as_micros, execute, execute_many, fetch_all
+from clew.store.database import (
+    Operations,
+    Row,
+    Steps,
+    as_micros,
+    execute,
+    execute_many,
+    fetch_all,
+    reads,
+    writes,
+)
 from clew.store.sessions import SessionKey, find
 from clew.usage import CanonicalUsage, normalize_usage
 
@@ -31,7 +41,22 @@ WINDOW_STATE = "window"
 """The state in which a gateway keeps the `StoredWindow` of a conversation, as JSON."""
 CLIENT_OF = "(SELECT st.value FROM states st WHERE st.conversation = {} AND st.name = 'client')"
 _COMPARED = "k.cost_direct_micros IS NOT NULL AND k.cost_micros IS NOT NULL"
-_ASKED_FOR = " AND k.source <> 'auxiliary'"
+# In the order of the fields of `CanonicalUsage`, and then of `UsageTotal`.
+_SUMS = (
+    "k.input_tokens",
+    "k.output_tokens",
+    "k.cache_read_tokens",
+    "k.cache_write_tokens",
+    "k.reasoning_tokens",
+    "k.cost_micros",
+    "CASE WHEN k.cost_micros IS NULL THEN 1 END",
+    "CASE WHEN k.cache_read_tokens > 0 THEN 1 END",
+    f"CASE WHEN {_COMPARED} AND k.source <> 'auxiliary' THEN 1 END",
+    f"CASE WHEN {_COMPARED} THEN k.cost_direct_micros END",
+    f"CASE WHEN {_COMPARED} THEN k.cost_micros END",
+    "CASE WHEN k.cost_direct_micros IS NOT NULL AND k.cost_micros IS NULL THEN 1 END",
+)
+_FIGURES = ", ".join(["count(*)", *(f"COALESCE(sum({it}), 0)" for it in _SUMS)])
 _MICROS_PER_DAY = 86_400_000_000
 _LARGEST_FIGURE = 10**12
 """Larger figures are cut to this: columns and totals have 64 bits, and a reply must not be lost by its usage."""
@@ -163,39 +188,39 @@ def _bounded(figure: int) -> int:
     return max(-_LARGEST_FIGURE, min(figure, _LARGEST_FIGURE))
 
 
-def record_session_call(session: str | None, call: ModelCall, now: int, owner: str | None = None) -> Steps[None]:
-    """Insert a call that brought no message, such as the summariser's; without a session it is the owner's alone."""
-    if session is None:
-        yield from execute(_INSERT, *_values((owner or "", None, None, None), call, now, call.cost_direct_micros))
-        return
-    found = yield from find(session, owner)
-    yield from record_call(found.key, call, now, None)
+class CallStore(Operations):
+    """The model calls of a database."""
+
+    @writes
+    def record_call(self, session: str | None, call: ModelCall, *, owner: str | None = None) -> Steps[None]:
+        """Store a call that brought no message, such as the summariser's; one that did belongs to its `append`.
+
+        Without a session it is a call of the owner's that belongs to no conversation.
+        """
+        now = self._now()
+        if session is None:
+            yield from execute(_INSERT, *_values((owner or "", None, None, None), call, now, call.cost_direct_micros))
+        else:
+            yield from record_call((yield from find(session, owner)).key, call, now, None)
+
+    @reads
+    def usage(self, by: Sequence[Grouping] = (), which: CallFilter | None = None) -> Steps[list[UsageTotal]]:
+        """Calls added up per group, in the order of the groups."""
+        unknown = [name for name in by if name not in _GROUPS]
+        if unknown:
+            raise InvalidArgument(f"usage cannot be grouped by {unknown[0]!r}", remedy=f"use {', '.join(_GROUPS)}")
+        groups = [_GROUPS[name] for name in by]
+        where, params = _where(which or CallFilter())
+        grouping = f" GROUP BY {', '.join(groups)} ORDER BY {', '.join(groups)}" if groups else ""
+        found = yield from fetch_all(
+            f"SELECT {''.join(group + ', ' for group in groups)}{_FIGURES}"  # noqa: S608 (fixed texts)
+            f" FROM calls k LEFT JOIN sessions s ON s.id = k.session WHERE {where}{grouping}",
+            *params,
+        )
+        return [_total(by, row) for row in found]
 
 
-def totals(by: Sequence[Grouping], which: CallFilter) -> Steps[list[UsageTotal]]:
-    """Calls added up per group, in the order of the groups."""
-    unknown = [name for name in by if name not in _GROUPS]
-    if unknown:
-        raise InvalidArgument(f"usage cannot be grouped by {unknown[0]!r}", remedy=f"use {', '.join(_GROUPS)}")
-    groups = [_GROUPS[name] for name in by]
-    where, params = _where(which)
-    grouping = f" GROUP BY {', '.join(groups)} ORDER BY {', '.join(groups)}" if groups else ""
-    found = yield from fetch_all(
-        f"SELECT {''.join(group + ', ' for group in groups)}count(*), "  # noqa: S608 (fixed texts)
-        "COALESCE(sum(k.input_tokens), 0), COALESCE(sum(k.output_tokens), 0), COALESCE(sum(k.cache_read_tokens), 0),"
-        " COALESCE(sum(k.cache_write_tokens), 0), COALESCE(sum(k.reasoning_tokens), 0),"
-        " COALESCE(sum(k.cost_micros), 0), count(*) - count(k.cost_micros),"
-        f" {_count_where('k.cache_read_tokens > 0')}, {_count_where(_COMPARED + _ASKED_FOR)},"
-        f" COALESCE(sum(CASE WHEN {_COMPARED} THEN k.cost_direct_micros END), 0),"
-        f" COALESCE(sum(CASE WHEN {_COMPARED} THEN k.cost_micros END), 0),"
-        f" {_count_where('k.cost_direct_micros IS NOT NULL AND k.cost_micros IS NULL')}"
-        f" FROM calls k LEFT JOIN sessions s ON s.id = k.session WHERE {where}{grouping}",
-        *params,
-    )
-    return [_total(by, row) for row in found]
-
-
-def _total(by: Sequence[Grouping], row: tuple[Any, ...]) -> UsageTotal:
+def _total(by: Sequence[Grouping], row: Row) -> UsageTotal:
     group = dict(zip(by, row, strict=False))
     if "client" in group:
         group["client"] = client_name(group["client"])
@@ -206,10 +231,6 @@ def _total(by: Sequence[Grouping], row: tuple[Any, ...]) -> UsageTotal:
 def client_name(column: str) -> str:
     """A client as it is called: the name that is kept as JSON, or the source of a session."""
     return str(json.loads(column)) if column.startswith('"') else column
-
-
-def _count_where(condition: str) -> str:
-    return f"COALESCE(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0)"
 
 
 def _where(which: CallFilter) -> tuple[str, list[Any]]:

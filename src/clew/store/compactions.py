@@ -1,4 +1,4 @@
-"""Views and compactions: loading a view, committing and undoing a compaction, the lease to compact. As steps.
+"""Views and compactions: loading a view, committing and undoing a compaction, the lease to compact.
 
 A lease keeps two processes from writing the same summary. What protects the history is the check in the commit.
 """
@@ -6,7 +6,6 @@ A lease keeps two processes from writing the same summary. What protects the his
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from clew.errors import DamagedRow, InvalidArgument, LeaseLost, StaleView
@@ -16,6 +15,7 @@ from clew.store.base import (
     COMPRESSION,
     CommittedCompaction,
     CompactionEntry,
+    EngineRecord,
     Lease,
     Rows,
     Session,
@@ -26,15 +26,19 @@ from clew.store.base import (
 )
 from clew.store.calls import ModelCall, record_call
 from clew.store.database import (
+    Operations,
     RowDamage,
     Steps,
     as_datetime,
     execute,
     execute_many,
     fetch_all,
+    fetch_number,
     fetch_one,
     json_text,
     read_json,
+    reads,
+    writes,
 )
 from clew.store.history import base_in_effect, end_of, rows_between, segments_of, undo_entry
 from clew.store.nodes import NodePublication, inherit, publish
@@ -47,7 +51,9 @@ from clew.store.rows import (
     read_message,
     read_messages,
 )
+from clew.store.search.indexing import index_system_prompt, index_written
 from clew.store.sessions import SessionRow
+from clew.store.state import put_records
 
 _ACCOUNT = (
     "tokens_before",
@@ -66,80 +72,168 @@ _ENTRY = (
 
 _NEWEST_ENTRY = "SELECT kind, previous FROM entries WHERE conversation = ? ORDER BY id DESC LIMIT 1"
 
+# The row stays: a token is never used twice.
+_END_LEASE = "UPDATE leases SET expires = 0, holder = ''"
+_OF_LEASE = " WHERE conversation = ? AND holder = ? AND token = ?"
 # A lease taken in the future: the clock was set back since, and the lease would last too long.
 _IS_FREE = "leases.expires <= excluded.taken OR leases.taken > excluded.taken OR leases.holder = excluded.holder"
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionCommit:
-    """A compaction to commit, with what is written in the same transaction."""
+class CompactionStore(Operations):
+    """The views and compactions of a database, and the leases to compact."""
 
-    session: str
-    entry: CompactionEntry
-    calls: Sequence[ModelCall] = ()
-    """The calls that wrote the summary."""
-    system: str | None = None
-    """A new system prompt for the continuation; None keeps the old one."""
-    new_id: str | None = None
-    owner: str | None = None
-    nodes: NodePublication | None = None
+    @reads
+    def view(self, session: str, *, owner: str | None = None, keep_damaged: bool = False) -> Steps[View]:
+        """What a session shows the model; for one that a compaction ended, what it showed then.
+
+        `DamagedRow` names a row that cannot be read; with `keep_damaged` a note is in its place.
+        """
+        found = yield from sessions.find(session, owner)
+        stop = yield from _stop_of(found)
+        base = yield from base_in_effect(found, found.id)
+        return (yield from _view_of(found, base, stop, keep_damaged))
+
+    @writes
+    def commit_compaction(
+        self,
+        session: str,
+        entry: CompactionEntry,
+        *,
+        lease: Lease | None = None,
+        calls: Sequence[ModelCall] = (),
+        system: str | None = None,
+        records: Sequence[EngineRecord] = (),
+        nodes: NodePublication | None = None,
+        new_id: str | None = None,
+        owner: str | None = None,
+    ) -> Steps[Session]:
+        """End a session with a compaction and open its continuation, which is returned. Uses up the lease.
+
+        `calls` are those that wrote the summary; `system` is a new system prompt for the continuation. `records` of the
+        engine that made it and `nodes` of its map are stored in the same transaction. `StaleView` where the view has
+        changed since, `LeaseLost` where the lease has run out.
+        """
+        now, index = self._now(), self._database.index
+        if lease is not None:
+            yield from _use_up_lease(lease, (yield from self._shared_now()))
+        found = yield from sessions.lock_tip(session, owner)
+        if (yield from base_in_effect(found)) != entry.base:
+            raise StaleView(session)
+        next_seq, _ = yield from end_of(found)
+        check_view_items(entry, next_seq)
+        continuation = yield from _open_continuation(found, next_seq, system, new_id, now)
+        name = continuation.session.id
+        written = yield from _write_entry(found, continuation, entry, now)
+        if nodes is not None:
+            yield from publish(found, written, entry, nodes, now)
+        elif entry.base is not None and entry.summary is None:
+            yield from inherit(found, written, entry)
+        for call in calls:
+            yield from record_call(continuation.key, call, now, None)
+        if records:
+            yield from put_records(name, entry.engine, records, now)
+        if system is not None:
+            yield from index_system_prompt(index, name)
+        if entry.summary is not None:
+            yield from index_written(index, "summary", "m.id = ?", written)
+        return continuation.session
+
+    @writes
+    def undo(self, session: str, *, owner: str | None = None) -> Steps[CommittedCompaction | None]:
+        """Take the newest compaction out of effect and return it; None where there is none. Later messages stay."""
+        found = yield from sessions.lock_tip(session, owner)
+        base = yield from base_in_effect(found)
+        if base is None:
+            return None
+        undone = yield from compaction_at(base)
+        yield from undo_entry(found, base, undone.previous, undone.entry.until, self._now())
+        return undone
+
+    @reads
+    def compactions(
+        self, session: str, *, owner: str | None = None, keep_damaged: bool = False
+    ) -> Steps[list[CommittedCompaction]]:
+        """The compactions of a session's conversation, oldest first, undone ones included.
+
+        With `keep_damaged` one that cannot be read is given as one that replaced nothing.
+        """
+        found = yield from sessions.find(session, owner)
+        active = yield from read_bases_in_effect(found)
+        read = yield from fetch_all(
+            _ENTRY + " WHERE e.conversation = ? AND e.kind = 'compaction' ORDER BY e.id", found.conversation
+        )
+        made: list[CommittedCompaction] = []
+        for row in read:
+            made.append((yield from _compaction(row, active, keep_damaged)))
+        return made
+
+    @writes
+    def take_lease(
+        self, session: str, holder: str, seconds: float = 300.0, *, owner: str | None = None
+    ) -> Steps[Lease | None]:
+        """The right to compact a session's conversation; None while another holder has it.
+
+        The holder's own lease is prolonged.
+        """
+        now = yield from self._shared_now()
+        if seconds <= 0 or not holder:
+            raise InvalidArgument(f"a lease needs a holder and a time, not {holder!r} for {seconds} s")
+        found = yield from sessions.find(session, owner)
+        row = yield from fetch_one(
+            "INSERT INTO leases (conversation, holder, token, taken, expires) VALUES (?, ?, 1, ?, ?)"  # noqa: S608
+            " ON CONFLICT (conversation) DO UPDATE SET holder = excluded.holder, token = leases.token + 1,"
+            f" taken = excluded.taken, expires = excluded.expires WHERE {_IS_FREE} RETURNING token",
+            found.conversation,
+            holder,
+            now,
+            now + int(seconds * 1_000_000),
+        )
+        return None if row is None else Lease(found.conversation, holder, int(row[0]), seconds)
+
+    @writes
+    def renew_lease(self, lease: Lease) -> Steps[bool]:
+        """Prolong a lease; False where it has run out or is another's."""
+        now = yield from self._shared_now()
+        row = yield from fetch_one(
+            f"UPDATE leases SET taken = ?, expires = ?{_OF_LEASE} AND expires > ? RETURNING token",  # noqa: S608 (fixed text)
+            now,
+            now + int(lease.seconds * 1_000_000),
+            *_key_of(lease),
+            now,
+        )
+        return row is not None
+
+    @writes
+    def release_lease(self, lease: Lease) -> Steps[bool]:
+        """Give a lease back; False where it is another's."""
+        return (yield from fetch_one(f"{_END_LEASE}{_OF_LEASE} RETURNING token", *_key_of(lease))) is not None
+
+    @reads
+    def lease_holder(self, session: str, *, owner: str | None = None) -> Steps[str | None]:
+        """Who holds the lease on a session's conversation now."""
+        now = yield from self._shared_now()
+        found = yield from sessions.find(session, owner)
+        row = yield from fetch_one(
+            "SELECT holder FROM leases WHERE conversation = ? AND expires > ? AND taken <= ?",
+            found.conversation,
+            now,
+            now,
+        )
+        return None if row is None else row[0]
 
 
-def load_view(name: str, owner: str | None = None, keep_damaged: bool = False) -> Steps[View]:
-    """The view of a session: of a conversation's newest session now, of an older one when it ended.
-
-    `DamagedRow` where a row of it cannot be read; with `keep_damaged` a note represents it.
-    """
-    found = yield from sessions.find(name, owner)
-    stop = yield from _stop_of(found)
-    base = yield from base_in_effect(found, found.id)
-    return (yield from _view_of(found, base, stop, keep_damaged))
-
-
-def commit(request: CompactionCommit, now: int) -> Steps[Session]:
-    """End a session with a compaction and open its continuation, which is returned.
-
-    `StaleView` after another compaction or an undo.
-    """
-    found = yield from sessions.lock_tip(request.session, request.owner)
-    entry = request.entry
-    if (yield from base_in_effect(found)) != entry.base:
-        raise StaleView(request.session)
-    next_seq, _ = yield from end_of(found)
-    check_view_items(entry, next_seq)
-    continuation = yield from _open_continuation(found, request, next_seq, now)
-    written = yield from _write_entry(found, continuation, entry, now)
-    if request.nodes is not None:
-        yield from publish(found, written, entry, request.nodes, now)
-    elif entry.base is not None and entry.summary is None:
-        yield from inherit(found, written, entry)
-    for call in request.calls:
-        yield from record_call(continuation.key, call, now, None)
-    return continuation.session
+def _use_up_lease(lease: Lease, now: int) -> Steps[None]:
+    """End a lease inside a commit; `LeaseLost` where it has run out or is another's."""
+    row = yield from fetch_one(f"{_END_LEASE}{_OF_LEASE} AND expires > ? RETURNING token", *_key_of(lease), now)
+    if row is None:
+        raise LeaseLost(
+            f"the lease of {lease.holder!r} on conversation {lease.conversation} ran out after {lease.seconds:g} s",
+            remedy="load the view again, or take the lease for longer",
+        )
 
 
-def undo(name: str, owner: str | None, now: int) -> Steps[CommittedCompaction | None]:
-    """Take the newest compaction out of effect and return it; None where none is in effect."""
-    found = yield from sessions.lock_tip(name, owner)
-    base = yield from base_in_effect(found)
-    if base is None:
-        return None
-    undone = yield from compaction_at(base)
-    yield from undo_entry(found, base, undone.previous, undone.entry.until, now)
-    return undone
-
-
-def compactions_of(name: str, owner: str | None = None, keep_damaged: bool = False) -> Steps[list[CommittedCompaction]]:
-    """The compactions of a session's conversation, oldest first, undone ones included."""
-    found = yield from sessions.find(name, owner)
-    active = yield from read_bases_in_effect(found)
-    read = yield from fetch_all(
-        _ENTRY + " WHERE e.conversation = ? AND e.kind = 'compaction' ORDER BY e.id", found.conversation
-    )
-    made: list[CommittedCompaction] = []
-    for row in read:
-        made.append((yield from _compaction(row, active, keep_damaged)))
-    return made
+def _key_of(lease: Lease) -> tuple[int, str, int]:
+    return lease.conversation, lease.holder, lease.token
 
 
 def compaction_at(entry: int, keep_damaged: bool = False) -> Steps[CommittedCompaction]:
@@ -151,15 +245,9 @@ def compaction_at(entry: int, keep_damaged: bool = False) -> Steps[CommittedComp
 
 def _view_of(found: SessionRow, base: int | None, stop: int, keep_damaged: bool) -> Steps[View]:
     segments = yield from segments_of(found)
-    items: list[ViewItem] = []
-    start = 0
-    if base is not None:
-        compaction = yield from compaction_at(base, keep_damaged)
-        items, start = list(compaction.entry.view), compaction.entry.until
-    if start < stop:
-        items.append(Rows(start, stop))
+    compaction = None if base is None else (yield from compaction_at(base, keep_damaged))
     messages, seqs, written = list[Message](), list[int | None](), set[int]()
-    for item in items:
+    for item in items_of_view(compaction, stop):
         if isinstance(item, WrittenMessage):
             written.add(len(messages))
             messages.append(item.message)
@@ -175,6 +263,12 @@ def _view_of(found: SessionRow, base: int | None, stop: int, keep_damaged: bool)
     return View(
         found.session.id, found.conversation, base, stop, tuple(messages), tuple(seqs), frozenset(written), undone
     )
+
+
+def items_of_view(compaction: CommittedCompaction | None, stop: int) -> tuple[ViewItem, ...]:
+    """The items of the view that a compaction made, with the messages that followed up to `stop`."""
+    items, start = ((), 0) if compaction is None else (compaction.entry.view, compaction.entry.until)
+    return (*items, Rows(start, stop)) if start < stop else items
 
 
 def _undone_tokens(found: SessionRow) -> Steps[int]:
@@ -199,14 +293,14 @@ def _stop_of(found: SessionRow) -> Steps[int]:
     return (yield from end_of(found))[0]
 
 
-def _open_continuation(found: SessionRow, request: CompactionCommit, next_seq: int, now: int) -> Steps[SessionRow]:
+def _open_continuation(
+    found: SessionRow, next_seq: int, new_system: str | None, new_id: str | None, now: int
+) -> Steps[SessionRow]:
     old = found.session
     yield from execute("UPDATE sessions SET ended = ?, end_reason = ? WHERE id = ?", now, COMPRESSION, found.id)
-    system = found.system if request.system is None else (yield from keep_text(old.owner, request.system))
-    name = request.new_id or sessions.new_name()
+    system = found.system if new_system is None else (yield from keep_text(old.owner, new_system))
     row = (old.conversation, found.id, "continuation", next_seq, now, old.title, old.source, old.model, system)
-    yield from sessions.insert(name, row)
-    return (yield from sessions.find(name))
+    return (yield from sessions.insert(new_id or sessions.new_name(), row))
 
 
 def _write_entry(found: SessionRow, continuation: SessionRow, entry: CompactionEntry, now: int) -> Steps[int]:
@@ -222,7 +316,7 @@ def _write_entry(found: SessionRow, continuation: SessionRow, entry: CompactionE
             texts.add(text)
             view.append({"text": text, "seq": item.seq})
     account = json_text({name: _plain(getattr(entry, name)) for name in _ACCOUNT})
-    made = yield from fetch_one(
+    made = yield from fetch_number(
         "INSERT INTO entries (conversation, session, kind, previous, until, view, summary, account, at)"
         " VALUES (?, ?, 'compaction', ?, ?, ?, ?, ?, ?) RETURNING id",
         found.conversation,
@@ -234,11 +328,10 @@ def _write_entry(found: SessionRow, continuation: SessionRow, entry: CompactionE
         account,
         now,
     )
-    assert made is not None
     yield from execute_many(
-        "INSERT INTO entry_texts (entry, text) VALUES (?, ?)", [(made[0], text) for text in sorted(texts)]
+        "INSERT INTO entry_texts (entry, text) VALUES (?, ?)", [(made, text) for text in sorted(texts)]
     )
-    return int(made[0])
+    return made
 
 
 def _compaction(row: tuple[Any, ...], active: set[int], keep_damaged: bool = False) -> Steps[CommittedCompaction]:
@@ -300,74 +393,3 @@ def read_bases_in_effect(found: SessionRow) -> Steps[set[int]]:
 
 def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
-
-
-def take_lease(session: str, holder: str, seconds: float, now: int, owner: str | None = None) -> Steps[Lease | None]:
-    """The lease on a session's conversation; None while another holder has it. The holder's own lease is prolonged."""
-    if seconds <= 0 or not holder:
-        raise InvalidArgument(f"a lease needs a holder and a time, not {holder!r} for {seconds} s")
-    found = yield from sessions.find(session, owner)
-    row = yield from fetch_one(
-        "INSERT INTO leases (conversation, holder, token, taken, expires) VALUES (?, ?, 1, ?, ?)"  # noqa: S608
-        " ON CONFLICT (conversation) DO UPDATE SET holder = excluded.holder, token = leases.token + 1,"
-        f" taken = excluded.taken, expires = excluded.expires WHERE {_IS_FREE} RETURNING token",
-        found.conversation,
-        holder,
-        now,
-        now + int(seconds * 1_000_000),
-    )
-    return None if row is None else Lease(found.conversation, holder, int(row[0]), seconds)
-
-
-def release_lease(lease: Lease) -> Steps[bool]:
-    """Give a lease back; False where it is another's."""
-    row = yield from fetch_one(
-        # The row stays: a token is never used twice.
-        "UPDATE leases SET expires = 0, holder = '' WHERE conversation = ? AND holder = ? AND token = ?"
-        " RETURNING token",
-        lease.conversation,
-        lease.holder,
-        lease.token,
-    )
-    return row is not None
-
-
-def renew_lease(lease: Lease, now: int) -> Steps[bool]:
-    """Prolong a lease; False where it has run out or is another's."""
-    row = yield from fetch_one(
-        "UPDATE leases SET taken = ?, expires = ? WHERE conversation = ? AND holder = ? AND token = ? AND expires > ?"
-        " RETURNING token",
-        now,
-        now + int(lease.seconds * 1_000_000),
-        lease.conversation,
-        lease.holder,
-        lease.token,
-        now,
-    )
-    return row is not None
-
-
-def lease_holder(session: str, now: int, owner: str | None = None) -> Steps[str | None]:
-    """Who holds the lease on a session's conversation now."""
-    found = yield from sessions.find(session, owner)
-    row = yield from fetch_one(
-        "SELECT holder FROM leases WHERE conversation = ? AND expires > ? AND taken <= ?", found.conversation, now, now
-    )
-    return None if row is None else row[0]
-
-
-def require_lease(lease: Lease, now: int) -> Steps[None]:
-    """Use up a lease inside a commit; `LeaseLost` where it has run out or is another's."""
-    row = yield from fetch_one(
-        "SELECT token FROM leases WHERE conversation = ? AND holder = ? AND token = ? AND expires > ?",
-        lease.conversation,
-        lease.holder,
-        lease.token,
-        now,
-    )
-    if row is None:
-        raise LeaseLost(
-            f"the lease of {lease.holder!r} on conversation {lease.conversation} ran out after {lease.seconds:g} s",
-            remedy="load the view again, or take the lease for longer",
-        )
-    yield from execute("UPDATE leases SET expires = 0, holder = '' WHERE conversation = ?", lease.conversation)

@@ -24,6 +24,8 @@ Clock: TypeAlias = Callable[[], float]
 """Seconds since 1970, as `time.time` gives them. Times are stored as whole microseconds since then, UTC."""
 
 ROW_LOCK = " FOR_UPDATE"
+NO_END = 2**62
+"""A number above every number and id of a row."""
 wall_clock: Clock = time.time
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _scan_json = json.JSONDecoder().raw_decode
@@ -173,7 +175,13 @@ class Operations:
         self._clock = clock
 
     def _now(self) -> int:
-        return micros_of(self._clock())
+        return int(self._clock() * 1_000_000)
+
+    def _shared_now(self) -> Steps[int]:
+        """The time by a clock that all processes on this database share."""
+        if self._database.now_sql is None:
+            return self._now()
+        return (yield from fetch_number(self._database.now_sql))
 
 
 Group = TypeVar("Group", bound=Operations)
@@ -297,7 +305,3 @@ def as_micros(at: datetime) -> int:
 
 def as_datetime(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
-
-
-def micros_of(seconds: float) -> int:
-    return int(seconds * 1_000_000)

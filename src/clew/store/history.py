@@ -1,10 +1,9 @@
-"""The history of a conversation: appending messages, reading rows, branching. As steps."""
+"""The history of a conversation: appending messages, reading rows, branching."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from clew.errors import InvalidArgument, StaleHistory, UnknownSession
 from clew.messages import Message
@@ -12,15 +11,21 @@ from clew.store import sessions
 from clew.store.base import COMPRESSION, AppendResult, NewMessage, Session, StoredMessage
 from clew.store.calls import ModelCall, record_calls
 from clew.store.database import (
+    NO_END,
+    Operations,
+    Row,
     RowDamage,
     Steps,
     as_datetime,
     execute,
     execute_many,
     fetch_all,
+    fetch_number,
     fetch_one,
     is_storable,
+    reads,
     require_ascending,
+    writes,
 )
 from clew.store.rows import (
     BODY,
@@ -199,85 +204,36 @@ def segments_of(found: SessionRow | ConversationOf) -> Steps[list[Segment]]:
     return [segment for segment in reversed(segments) if segment.stop is None or segment.start < segment.stop]
 
 
+def parts_of(segments: Sequence[Segment], start: int = 0, stop: int = NO_END) -> list[tuple[int, int, int]]:
+    """A range of numbers as ranges of single conversations: each with its conversation, start and end."""
+    parts = [
+        (it.conversation, max(start, it.start), stop if it.stop is None else min(stop, it.stop)) for it in segments
+    ]
+    return [part for part in parts if part[1] < part[2]]
+
+
 def rows_between(
     segments: Sequence[Segment], start: int, stop: int
 ) -> Steps[list[tuple[int, str, str | None, int, str]]]:
     """(number, body, dialect, part, role) of a range of rows."""
     found: list[tuple[int, str, str | None, int, str]] = []
-    for segment in segments:
-        low = max(start, segment.start)
-        high = stop if segment.stop is None else min(stop, segment.stop)
-        if low < high:
-            found += yield from fetch_all(
-                f"SELECT m.seq, {BODY}, m.dialect, m.part, m.role FROM messages m"  # noqa: S608 (fixed text)
-                " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
-                segment.conversation,
-                low,
-                high,
-            )
+    for part in parts_of(segments, start, stop):
+        found += yield from fetch_all(
+            f"SELECT m.seq, {BODY}, m.dialect, m.part, m.role FROM messages m"  # noqa: S608 (fixed text)
+            " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
+            *part,
+        )
     return found
 
 
-def stored_messages(
-    name: str, start: int, stop: int, owner: str | None, keep_damaged: bool = False
-) -> Steps[list[StoredMessage]]:
-    """Rows of a session's conversation by their numbers; `DamagedRow` for one that cannot be read, or a note for it."""
-    found = yield from sessions.find(name, owner)
-    stored: list[StoredMessage] = []
-    for segment in (yield from segments_of(found)):
-        high = stop if segment.stop is None else min(stop, segment.stop)
-        read = yield from fetch_all(
-            f"SELECT m.seq, {BODY}, m.dialect, m.part, s.name, m.at, m.tool, m.tokens, m.chain, m.role"  # noqa: S608
-            " FROM messages m JOIN sessions s ON s.id = m.session"
-            " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
-            segment.conversation,
-            max(start, segment.start),
-            high,
-        )
-        messages = read_messages((row[1], row[2], row[3]) for row in read)
-        for row, message in zip(read, messages, strict=True):
-            if isinstance(message, RowDamage) and not keep_damaged:
-                raise damaged_message(row[0], name, message)
-            stored.append(_stored(row, message))
-    return stored
-
-
-def count_returns(name: str, seconds: float, owner: str | None) -> Steps[int]:
-    """How many messages of the user came so long after the message before them."""
-    found, count = (yield from sessions.find(name, owner)), 0
-    for segment in (yield from segments_of(found)):
-        row = yield from fetch_one(
-            "SELECT COUNT(*) FROM (SELECT role, at - LAG(at) OVER (ORDER BY seq) AS waited FROM messages"
-            " WHERE conversation = ? AND seq >= ? AND seq < ?) AS pauses WHERE role = 'user' AND waited >= ?",
-            segment.conversation,
-            segment.start,
-            2**62 if segment.stop is None else segment.stop,
-            int(seconds * 1_000_000),
-        )
-        count += int(row[0]) if row else 0
-    return count
-
-
-def branch(name: str, at: int | None, new_name: str | None, owner: str | None, now: int) -> Steps[Session]:
-    """A new conversation that shares the first `at` messages of a session (all by default), and its states."""
-    found = yield from sessions.find(name, owner)
-    next_seq, _ = yield from end_of(found)
-    fork = next_seq if at is None else at
-    if not 0 <= fork <= next_seq:
-        raise InvalidArgument(
-            f"session {name!r} has {next_seq} messages", remedy=f"branch at 0 to {next_seq}, not {fork}"
-        )
-    return (yield from fork_at(found, fork, new_name, now))
-
-
-def fork_at(found: SessionRow, fork: int, new_name: str | None, now: int) -> Steps[Session]:
+def fork_at(found: SessionRow, fork: int, new_name: str | None, now: int) -> Steps[SessionRow]:
     """A branch with the messages below `fork`, what engines keep about those alone, and the states."""
     base = yield from base_below(found, fork)
     session = found.session
     conversation = yield from sessions.new_conversation(session.owner, now, found, fork, base)
     name = new_name or sessions.new_name()
     row = (conversation, found.id, "branch", fork, now, session.title, session.source, session.model, found.system)
-    yield from sessions.insert(name, row)
+    made = yield from sessions.insert(name, row)
     yield from execute(
         "INSERT INTO engine_records (conversation, engine, name, value, until, at)"
         " SELECT CAST(? AS BIGINT), engine, name, value, until, at FROM engine_records"
@@ -292,7 +248,7 @@ def fork_at(found: SessionRow, fork: int, new_name: str | None, now: int) -> Ste
         conversation,
         found.conversation,
     )
-    return (yield from sessions.find(name)).session
+    return made
 
 
 def base_of(session: str, owner: str | None = None) -> Steps[int | None]:
@@ -310,7 +266,7 @@ def base_in_effect(found: SessionRow, upto_session: int | None = None) -> Steps[
         "SELECT CASE kind WHEN 'compaction' THEN id ELSE base END FROM entries"
         " WHERE conversation = ? AND session <= ? ORDER BY id DESC LIMIT 1",
         found.conversation,
-        upto_session if upto_session is not None else 2**62,
+        NO_END if upto_session is None else upto_session,
     )
     return found.first_base if last is None else last[0]
 
@@ -341,6 +297,65 @@ def base_below(found: SessionRow, seq: int) -> Steps[int | None]:
     return base
 
 
+class HistoryStore(Operations):
+    """The messages of a database's conversations, read by their numbers."""
+
+    @reads
+    def messages(
+        self, session: str, start: int = 0, stop: int = NO_END, *, owner: str | None = None, keep_damaged: bool = False
+    ) -> Steps[list[StoredMessage]]:
+        """Messages of a session's conversation by their numbers, whether they are in the view or not.
+
+        `DamagedRow` names one that cannot be read; with `keep_damaged` it is given with its `damage` and a note.
+        """
+        found = yield from sessions.find(session, owner)
+        stored: list[StoredMessage] = []
+        for part in parts_of((yield from segments_of(found)), start, stop):
+            read = yield from fetch_all(
+                f"SELECT m.seq, {BODY}, m.dialect, m.part, s.name, m.at, m.tool, m.tokens, m.chain, m.role"  # noqa: S608
+                " FROM messages m JOIN sessions s ON s.id = m.session"
+                " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
+                *part,
+            )
+            for row, message in zip(read, read_messages(row[1:4] for row in read), strict=True):
+                if isinstance(message, RowDamage) and not keep_damaged:
+                    raise damaged_message(row[0], session, message)
+                stored.append(_stored(row, message))
+        return stored
+
+    @reads
+    def count_returns(self, session: str, seconds: float, *, owner: str | None = None) -> Steps[int]:
+        """How often a person wrote in a session's conversation after nothing was added to it for so long."""
+        found, count = (yield from sessions.find(session, owner)), 0
+        for part in parts_of((yield from segments_of(found))):
+            count += yield from fetch_number(
+                "SELECT COUNT(*) FROM (SELECT role, at - LAG(at) OVER (ORDER BY seq) AS waited FROM messages"
+                " WHERE conversation = ? AND seq >= ? AND seq < ?) AS pauses WHERE role = 'user' AND waited >= ?",
+                *part,
+                int(seconds * 1_000_000),
+            )
+        return count
+
+    @reads
+    def base(self, session: str, *, owner: str | None = None) -> Steps[int | None]:
+        """The id of the compaction in effect in a session's conversation; None where there is none."""
+        return (yield from base_of(session, owner))
+
+    @writes
+    def branch(
+        self, session: str, at: int | None = None, *, new_id: str | None = None, owner: str | None = None
+    ) -> Steps[Session]:
+        """A new conversation that shares the first `at` messages of a session; all of them by default."""
+        found = yield from sessions.find(session, owner)
+        next_seq, _ = yield from end_of(found)
+        fork = next_seq if at is None else at
+        if not 0 <= fork <= next_seq:
+            raise InvalidArgument(
+                f"session {session!r} has {next_seq} messages", remedy=f"branch at 0 to {next_seq}, not {fork}"
+            )
+        return (yield from fork_at(found, fork, new_id, self._now())).session
+
+
 def _names_before(conversation: int) -> Steps[dict[str, str]]:
     """Tool names of the newest assistant message's calls: a result that comes alone mostly answers one of them."""
     caller = yield from fetch_one(_LAST_CALLER, conversation)
@@ -362,18 +377,10 @@ def _repeated_append(position: AppendPosition, new_messages: Sequence[NewMessage
     raise StaleHistory(position.session, after, next_seq)
 
 
-def _stored(row: tuple[Any, ...], message: Message | RowDamage) -> StoredMessage:
-    damage = message if isinstance(message, RowDamage) else None
-    return StoredMessage(
-        seq=row[0],
-        message=note_in_place(row[0], row[9]) if isinstance(message, RowDamage) else message,
-        session=row[4],
-        at=as_datetime(row[5]),
-        tool=row[6],
-        tokens=row[7],
-        chain=bytes(row[8]),
-        dialect=None if damage else row[2],
-        items=() if damage else items_of(row[1], row[2]),
-        part=row[3],
-        damage=damage.problem if damage else None,
-    )
+def _stored(row: Row, message: Message | RowDamage) -> StoredMessage:
+    seq, body, dialect, part, session, at, tool, tokens, chain, role = row
+    if isinstance(message, RowDamage):
+        note, dialect, items, damage = note_in_place(seq, role), None, (), message.problem
+    else:
+        note, items, damage = message, items_of(body, dialect), None
+    return StoredMessage(seq, note, session, as_datetime(at), tool, tokens, bytes(chain), dialect, items, part, damage)

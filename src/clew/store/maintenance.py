@@ -5,15 +5,14 @@ The checks read everything: they run on request, never at a start.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from clew.errors import DatabaseDamaged, DatabaseFull, IndexDamaged, InUse, ReadOnlyStore
 from clew.messages import Message
 from clew.store import sessions
 from clew.store.database import (
-    Database,
     RowDamage,
     Steps,
     WordIndex,
@@ -22,20 +21,25 @@ from clew.store.database import (
     fetch_number,
     fetch_one,
     read_json,
+    reads,
     require_ascending,
+    writes,
 )
 from clew.store.nodes import broken_maps, check_nodes, remove_nodes
 from clew.store.quarantine import (
+    QuarantinedRow,
     damaged_compactions,
-    damaged_nodes,
     damaged_texts,
     damaged_values,
+    list_quarantined,
     message_words,
     quarantined_messages,
+    set_aside,
 )
 from clew.store.rows import BODY, CHAIN_BYTES, FIRST_CHAIN, next_chain, read_messages
 from clew.store.search.base import KINDS, DocKind, SearchDocument
 from clew.store.search.indexing import TABLES, documents_where, system_documents
+from clew.store.search.search import SearchStore
 from clew.store.search.words import case_folded, words_of
 
 ProblemKind: TypeAlias = Literal[
@@ -73,35 +77,54 @@ class HealthProblem:
         return self.kind in ("index", "row", "map")
 
 
-async def check_database(database: Database, index_waiting: Callable[[], Awaitable[None]]) -> list[HealthProblem]:
-    """Everything that is wrong with a database, its rows and its index."""
-    own = await database.check()
-    problems = [HealthProblem("index" if problem.is_in_index else "database", problem.what) for problem in own]
-    try:
-        problems += await database.read(check_rows)
-        if not own:
-            problems += await _check_database_index(database, index_waiting)
-    except DatabaseDamaged as error:
-        # What could not be read is mostly among what the database has found itself.
-        if not problems:
-            problems.append(HealthProblem("database", error.problem))
-    return problems
+class MaintenanceStore(SearchStore):
+    """Checking and repairing a database, and deleting conversations."""
 
+    async def check(self) -> list[HealthProblem]:
+        """Everything that is wrong with the database, its rows and its index. Reads the whole database."""
+        own = await self._database.check()
+        problems = [HealthProblem("index" if problem.is_in_index else "database", problem.what) for problem in own]
+        try:
+            problems += await self._database.read(check_rows)
+            if not own:
+                problems += await self._check_index()
+        except DatabaseDamaged as error:
+            # What could not be read is mostly among what the database has found itself.
+            if not problems:
+                problems.append(HealthProblem("database", error.problem))
+        return problems
 
-async def _check_database_index(
-    database: Database, index_waiting: Callable[[], Awaitable[None]]
-) -> list[HealthProblem]:
-    try:
-        if database.unwritable is not None:
-            raise ReadOnlyStore(database.unwritable)
-        await index_waiting()
-        found = await database.write(lambda: check_index_itself(database.index))
-        return found + await database.read(lambda: check_index(database.index))
-    except IndexDamaged as error:
-        return [HealthProblem("index", str(error))]
-    except (DatabaseFull, ReadOnlyStore) as error:
-        found = await database.read(lambda: check_index(database.index))
-        return [HealthProblem("unwritable", str(error)), *found]
+    async def _check_index(self) -> list[HealthProblem]:
+        database, index = self._database, self._database.index
+        try:
+            if database.unwritable is not None:
+                raise ReadOnlyStore(database.unwritable)
+            await self.index_waiting()
+            found = await database.write(lambda: check_index_itself(index))
+            return found + await database.read(lambda: check_index(index))
+        except IndexDamaged as error:
+            return [HealthProblem("index", str(error))]
+        except (DatabaseFull, ReadOnlyStore) as error:
+            found = await database.read(lambda: check_index(index))
+            return [HealthProblem("unwritable", str(error)), *found]
+
+    @writes
+    def quarantine(self) -> Steps[list[QuarantinedRow]]:
+        """Set aside every row that cannot be read, with a note in its place; those rows. Rebuild the index then."""
+        return (yield from set_aside(self._now()))
+
+    @reads
+    def quarantined(self) -> Steps[list[QuarantinedRow]]:
+        """What was set aside so far, oldest first, with its bytes."""
+        return (yield from list_quarantined())
+
+    async def delete(self, session: str, *, owner: str | None = None) -> int:
+        """Delete the whole conversation of a session; how many messages it had. `InUse` where it has branches.
+
+        The usage of its calls stays, without links.
+        """
+        await self.index_waiting()
+        return await self._database.write(lambda: _delete_conversation(self._database.index, session, owner))
 
 
 def check_rows() -> Steps[list[HealthProblem]]:
@@ -113,7 +136,7 @@ def check_rows() -> Steps[list[HealthProblem]]:
     for conversation, origin, origin_seq in conversations:
         numbers = {seq for its, seq in set_aside if its == conversation}
         problems += yield from _check_chain(conversation, origin, origin_seq, numbers, ends)
-    for find in (damaged_texts, damaged_compactions, damaged_values, damaged_nodes):
+    for find in (damaged_texts, damaged_compactions, damaged_values):
         problems += [_unreadable(item.what, item.damage) for item in (yield from find())]
     for what, sql in _ORPHANS.items():
         found = yield from fetch_all(sql)
@@ -261,11 +284,8 @@ def _check_entries(ends: dict[int, int]) -> Steps[list[HealthProblem]]:
     return problems
 
 
-def delete_conversation(index: WordIndex, name: str, owner: str | None) -> Steps[int]:
-    """Delete a session's conversation with all its sessions, rows and index entries; how many messages it had.
-
-    The usage of its calls stays, without links. `InUse` where a branch of it is left.
-    """
+def _delete_conversation(index: WordIndex, name: str, owner: str | None) -> Steps[int]:
+    """Delete a session's conversation with all its sessions, rows and index entries; how many messages it had."""
     found = yield from sessions.find(name, owner)
     conversation = found.conversation
     yield from execute("SELECT id FROM conversations WHERE id = ? FOR_UPDATE", conversation)
@@ -327,9 +347,7 @@ def _remove_system_documents(index: WordIndex, text: int) -> Steps[None]:
     ids = {int(row[1]): int(row[0]) for row in known}
     if ids:
         docs = yield from system_documents(text)
-        yield from index.remove(
-            [SearchDocument(doc.origin, doc.start, doc.stop, doc.text, ids[doc.start]) for doc in docs]
-        )
+        yield from index.remove([replace(doc, id=ids[doc.start]) for doc in docs])
 
 
 def _remove_documents(index: WordIndex, conversation: int) -> Steps[None]:
@@ -340,11 +358,7 @@ def _remove_documents(index: WordIndex, conversation: int) -> Steps[None]:
     for kind in KINDS:
         for ref in {ref for its_kind, ref, _ in ids if its_kind == kind}:
             for _, docs in (yield from documents_where(kind, "m.id = ?", ref)):
-                removed += (
-                    SearchDocument(doc.origin, doc.start, doc.stop, doc.text, ids[kind, ref, doc.start])
-                    for doc in docs
-                    if (kind, ref, doc.start) in ids
-                )
+                removed += (replace(doc, id=ids[kind, ref, doc.start]) for doc in docs if (kind, ref, doc.start) in ids)
     if len(removed) == len(ids) or index.is_immediate:
         yield from index.remove(removed)
         yield from execute("DELETE FROM docs WHERE conversation = ?", conversation)

@@ -31,12 +31,13 @@ from clew.store.database import (
     reads,
     writes,
 )
-from clew.store.history import base_in_effect, segments_of, undo_entry
+from clew.store.history import base_in_effect, parts_of, segments_of, undo_entry
+from clew.store.migrate import schema_version
 from clew.store.sessions import SessionRow
 
 LEFT_OUT = "left_out"
 """In the details of a compaction: rows that no model is shown, since no provider would take them."""
-FIRST_WITH_NODES = 6
+_FIRST_WITH_NODES = 6
 """The schema that has the tables. A database that cannot be written keeps an older one."""
 _IDS_AT_ONCE = 500
 _COLUMNS = (
@@ -232,27 +233,27 @@ def read_nodes(found: SessionRow, names: Sequence[str] | None = None) -> Steps[l
     if not (yield from has_nodes()):
         return []
     kept: dict[str, Row] = {}
-    for segment in (yield from segments_of(found)):
-        last = 2**62 if segment.stop is None else segment.stop
-        where = f"SELECT {_COLUMNS} FROM nodes n WHERE n.conversation = ? AND n.last <= ?"  # noqa: S608 (fixed text)
-        for row in (yield from _in_parts(where, "n.name", names, segment.conversation, last)):
-            kept[row[1]] = row
+    for row in (yield from _of_conversation(found, _COLUMNS, names)):
+        kept[row[1]] = row
     rows = sorted(kept.values(), key=lambda row: (row[3], -row[4], row[0]))
     return (yield from _stored(rows, found.session.id))
 
 
 def has_nodes() -> Steps[bool]:
-    return (yield from fetch_number("SELECT max(version) FROM schema_versions")) >= FIRST_WITH_NODES
+    return (yield from schema_version()) >= _FIRST_WITH_NODES
 
 
 def _ids_of(found: SessionRow, names: Sequence[str]) -> Steps[dict[str, int]]:
-    ids: dict[str, int] = {}
-    for segment in (yield from segments_of(found)):
-        last = 2**62 if segment.stop is None else segment.stop
-        where = "SELECT n.name, n.id FROM nodes n WHERE n.conversation = ? AND n.last <= ?"
-        rows = yield from _in_parts(where, "n.name", names, segment.conversation, last)
-        ids.update((row[0], int(row[1])) for row in rows)
-    return ids
+    return {name: int(id) for name, id in (yield from _of_conversation(found, "n.name, n.id", names))}
+
+
+def _of_conversation(found: SessionRow, columns: str, names: Sequence[str] | None) -> Steps[list[Row]]:
+    """Columns of the nodes of a conversation, those of its origins first; with `names` only of these."""
+    where = f"SELECT {columns} FROM nodes n WHERE n.conversation = ? AND n.last <= ?"  # noqa: S608 (fixed texts)
+    rows: list[Row] = []
+    for conversation, _, stop in parts_of((yield from segments_of(found))):
+        rows += yield from _in_parts(where, "n.name", names, conversation, stop)
+    return rows
 
 
 def _stored(rows: Sequence[Row], session: str) -> Steps[list[StoredNode]]:
@@ -270,22 +271,9 @@ def _stored(rows: Sequence[Row], session: str) -> Steps[list[StoredNode]]:
 def _node(row: Row, children: Mapping[int, list[tuple[int, str]]], session: str) -> StoredNode:
     text = json_value(row[5], f"node {row[1]!r} of session {session!r}", session)
     below = tuple(name for _, name in sorted(children.get(row[0], ())))
-    name, depth, first, last, _, tokens, covered, by, template, is_final, replaces, at = row[1:]
-    return StoredNode(
-        name,
-        depth,
-        first,
-        last,
-        str(text),
-        tokens,
-        covered,
-        by,
-        template,
-        bool(is_final),
-        below,
-        replaces,
-        at=as_datetime(at),
-    )
+    *written, is_final, replaces, at = row[6:]
+    fields = (*row[1:5], str(text), *written, bool(is_final), below, replaces)
+    return StoredNode(*fields, at=as_datetime(at))
 
 
 def _in_parts(sql: str, column: str, values: Sequence[object] | None, *params: object) -> Steps[list[Row]]:

@@ -14,33 +14,47 @@ from typing import Any
 
 from clew.errors import InvalidArgument
 from clew.messages import Message
-from clew.store.base import CommittedCompaction, Rows, ViewItem
-from clew.store.calls import AUXILIARY, CLIENT_OF, client_name
-from clew.store.compactions import compaction_at, read_bases_in_effect
-from clew.store.database import Operations, RowDamage, Steps, as_datetime, as_micros, fetch_all, read_json, reads
-from clew.store.history import base_in_effect, end_of, segments_of
+from clew.store.base import CommittedCompaction, ViewItem
+from clew.store.calls import AUXILIARY, CLIENT_OF, WINDOW_STATE, client_name
+from clew.store.compactions import compaction_at, items_of_view, read_bases_in_effect
+from clew.store.database import (
+    NO_END,
+    Operations,
+    Row,
+    RowDamage,
+    Steps,
+    as_datetime,
+    as_micros,
+    fetch_all,
+    fetch_one,
+    read_json,
+    reads,
+)
+from clew.store.history import base_in_effect, end_of, parts_of, segments_of
 from clew.store.rows import BODY, read_messages
 from clew.store.sessions import SessionRow, find
 from clew.usage import CanonicalUsage
 
-_CONVERSATIONS = """
+# In the order of the fields of `ConversationOverview`.
+_CONVERSATIONS = f"""
 SELECT c.id, c.owner, f.name, n.name, n.title, f.source, n.model, f.kind, p.conversation, c.origin_seq, f.created,
-    n.ended, n.created,
-    (SELECT m.seq FROM messages m WHERE m.conversation = c.id ORDER BY m.seq DESC LIMIT 1),
-    (SELECT m.at FROM messages m WHERE m.conversation = c.id ORDER BY m.seq DESC LIMIT 1),
-    (SELECT max(k.id) FROM calls k WHERE k.conversation = c.id),
-    (SELECT max(e.id) FROM entries e WHERE e.conversation = c.id),
+    n.ended,
+    COALESCE((SELECT m.at FROM messages m WHERE m.conversation = c.id ORDER BY m.seq DESC LIMIT 1), n.created),
+    COALESCE((SELECT m.seq + 1 FROM messages m WHERE m.conversation = c.id ORDER BY m.seq DESC LIMIT 1), c.origin_seq),
+    COALESCE((SELECT max(k.id) FROM calls k WHERE k.conversation = c.id), 0),
+    COALESCE((SELECT max(e.id) FROM entries e WHERE e.conversation = c.id), 0),
     (SELECT max(e.at) FROM entries e WHERE e.conversation = c.id),
-    (SELECT sum(CASE e.kind WHEN 'compaction' THEN 1 ELSE -1 END) FROM entries e WHERE e.conversation = c.id),
-    (SELECT length(t.body) FROM texts t WHERE t.id = n.system), {client},
-    (SELECT st.value FROM states st WHERE st.conversation = c.id AND st.name = 'window')
+    COALESCE((SELECT sum(CASE kind WHEN 'compaction' THEN 1 ELSE -1 END) FROM entries WHERE conversation = c.id), 0),
+    COALESCE((SELECT length(t.body) FROM texts t WHERE t.id = n.system), 0),
+    COALESCE({CLIENT_OF.format("c.id")}, f.source),
+    (SELECT st.value FROM states st WHERE st.conversation = c.id AND st.name = '{WINDOW_STATE}')
 FROM conversations c
 JOIN sessions f ON f.id = (SELECT min(s.id) FROM sessions s WHERE s.conversation = c.id)
 JOIN sessions n ON n.id = (SELECT max(s.id) FROM sessions s WHERE s.conversation = c.id)
 LEFT JOIN sessions p ON p.id = f.parent
 WHERE CAST(? AS TEXT) IS NULL OR c.owner = ?
 ORDER BY c.id DESC LIMIT ?
-""".replace("{client}", f"COALESCE({CLIENT_OF.format('c.id')}, f.source)")
+"""  # noqa: S608 (fixed texts)
 _CALLS = """
 SELECT k.seq, k.at, k.model, k.source, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens,
     k.reasoning_tokens, k.cost_micros, k.cost_direct_micros, k.provider
@@ -52,13 +66,14 @@ SELECT e.id, s.name, e.at, e.until, e.account, e.view FROM entries e JOIN sessio
 WHERE e.conversation = ? AND e.kind = 'compaction' ORDER BY e.id
 """
 # What was undone is the `previous` of the undo.
-_COMPACTED = """
-SELECT e.at, s.model, s.source, COALESCE({client}, s.source), e.account
+_COMPACTED = f"""
+SELECT e.at, s.model, s.source, COALESCE({CLIENT_OF.format("e.conversation")}, s.source), e.account
 FROM entries e JOIN sessions s ON s.id = e.session JOIN conversations c ON c.id = e.conversation
 WHERE e.kind = 'compaction' AND e.at >= ? AND e.at < ? AND NOT EXISTS (
     SELECT 1 FROM entries u WHERE u.conversation = e.conversation AND u.kind = 'undo' AND u.previous = e.id)
-""".replace("{client}", CLIENT_OF.format("e.conversation"))
-_NO_END = 2**62
+AND (CAST(? AS TEXT) IS NULL OR c.owner = ?)
+ORDER BY e.at, e.id
+"""  # noqa: S608 (fixed texts)
 _DAY_SECONDS = 86_400
 _OPENING_MESSAGES = 8
 _NEWEST_MESSAGES = 40
@@ -225,13 +240,11 @@ class OverviewStore(Operations):
         """The sizes of a session's messages from a number on."""
         found = yield from find(session, owner)
         sizes: list[MessageSize] = []
-        for segment in (yield from segments_of(found)):
+        for part in parts_of((yield from segments_of(found)), start):
             rows = yield from fetch_all(
                 f"SELECT m.seq, m.role, m.tool, m.tokens, COALESCE({self._database.bytes_sql}, 0) FROM messages m"  # noqa: S608 (fixed text)
                 " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
-                segment.conversation,
-                max(start, segment.start),
-                _NO_END if segment.stop is None else segment.stop,
+                *part,
             )
             sizes += [MessageSize(*row) for row in rows]
         return sizes
@@ -248,20 +261,14 @@ class OverviewStore(Operations):
         return {row[0]: (int(row[1]), int(row[2])) for row in rows}
 
     @reads
-    def next_number(self, session: str) -> Steps[int]:
-        """The number that the next message of a session's conversation gets."""
-        stop, _ = yield from end_of((yield from find(session)))
-        return stop
-
-    @reads
     def digests(self, sessions: Sequence[str]) -> Steps[list[ConversationDigest]]:
         """The sizes of the conversations of some sessions, in the order of the sessions."""
         made: list[ConversationDigest] = []
         for name in sessions:
             found = yield from find(name)
             newest = yield from _newest_words(found)
-            last = yield from fetch_all(_CALLS + _LAST_ASKED_FOR, found.conversation)
-            made.append(ConversationDigest(newest, _call(last[0]) if last else None))
+            last = yield from fetch_one(_CALLS + _LAST_ASKED_FOR, found.conversation)
+            made.append(ConversationDigest(newest, None if last is None else _call(last)))
         return made
 
     @reads
@@ -315,17 +322,16 @@ class OverviewStore(Operations):
         self, since: datetime, before: datetime | None = None, *, owner: str | None = None
     ) -> Steps[list[CompactionStats]]:
         """The compactions of a period that are in effect, with the model and the source of their sessions."""
-        end = _NO_END if before is None else as_micros(before)
-        within = "" if owner is None else " AND c.owner = ?"
-        params = (as_micros(since), end) if owner is None else (as_micros(since), end, owner)
-        rows = yield from fetch_all(f"{_COMPACTED}{within} ORDER BY e.at, e.id", *params)
+        end = NO_END if before is None else as_micros(before)
         made = []
-        for at, model, source, client, account in rows:
+        for at, model, source, client, account in (
+            yield from fetch_all(_COMPACTED, as_micros(since), end, owner, owner)
+        ):
             fields = read_json(account)
             if isinstance(fields, dict):
                 sizes = [int(fields.get(name) or 0) for name in ("tokens_before", "tokens_after")]
-                named = (model or "", source)
-                made.append(CompactionStats(as_datetime(at), *named, sizes[0], sizes[1], client_name(client)))
+                named = (as_datetime(at), model or "", source)
+                made.append(CompactionStats(*named, sizes[0], sizes[1], client_name(client)))
         return made
 
     @reads
@@ -335,38 +341,24 @@ class OverviewStore(Operations):
         stop, _ = yield from end_of(found)
         base = yield from base_in_effect(found)
         compaction = None if base is None else (yield from compaction_at(base, keep_damaged=True))
-        items: tuple[ViewItem, ...] = () if compaction is None else compaction.entry.view
-        start = 0 if compaction is None else compaction.entry.until
-        rest = (Rows(start, stop),) if start < stop else ()
-        return ViewOutline(compaction, (*items, *rest), stop)
+        return ViewOutline(compaction, items_of_view(compaction, stop), stop)
 
 
-def _overview(row: tuple[Any, ...]) -> ConversationOverview:
-    conversation, owner, first, newest, title, source, model, kind, parent, shared = row[:10]
-    created, ended, began, last, at, call, entry, entry_at, compactions, system, client, window = row[10:]
-    return ConversationOverview(
-        conversation=conversation,
-        owner=owner,
-        id=first,
-        newest=newest,
-        title=title,
-        source=source,
-        model=model,
-        kind=kind,
-        parent=parent,
-        shared=shared,
-        created=as_datetime(created),
-        ended=None if ended is None else as_datetime(ended),
-        updated=as_datetime(began if at is None else at),
-        next_seq=shared if last is None else int(last) + 1,
-        last_call=call or 0,
-        last_entry=entry or 0,
-        view_changed=None if entry_at is None else as_datetime(entry_at),
-        compactions=max(0, int(compactions or 0)),
-        system_chars=system or 0,
-        client=client_name(client),
-        window=None if window is None else _window(json.loads(window)),
+def _overview(row: Row) -> ConversationOverview:
+    created, ended, updated, *counted, changed, compactions, system, client, window = row[10:]
+    fields = (
+        *row[:10],
+        as_datetime(created),
+        None if ended is None else as_datetime(ended),
+        as_datetime(updated),
+        *counted,
+        None if changed is None else as_datetime(changed),
+        max(0, int(compactions)),
+        system,
+        client_name(client),
+        None if window is None else _window(json.loads(window)),
     )
+    return ConversationOverview(*fields)
 
 
 def _window(kept: Any) -> StoredWindow:
@@ -375,25 +367,23 @@ def _window(kept: Any) -> StoredWindow:
 
 def _newest_words(found: SessionRow) -> Steps[Message | None]:
     stop, _ = yield from end_of(found)
-    for segment in reversed((yield from segments_of(found))):
+    for part in reversed(parts_of((yield from segments_of(found)), stop - _NEWEST_MESSAGES, stop)):
         rows = yield from fetch_all(
             f"SELECT {BODY}, m.dialect, m.part FROM messages m"  # noqa: S608 (fixed text)
             " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? AND m.role IN ('user', 'assistant')"
             " ORDER BY m.seq DESC LIMIT 1",
-            segment.conversation,
-            max(stop - _NEWEST_MESSAGES, segment.start),
-            stop if segment.stop is None else segment.stop,
+            *part,
         )
         for message in read_messages(rows):
             return None if isinstance(message, RowDamage) else message
     return None
 
 
-def _call(row: tuple[Any, ...]) -> RecordedCall:
+def _call(row: Row) -> RecordedCall:
     return RecordedCall(row[0], as_datetime(row[1]), row[2], row[3], CanonicalUsage(*row[4:9]), *row[9:12])
 
 
-def _account(row: tuple[Any, ...], active: set[int]) -> CompactionAccount:
+def _account(row: Row, active: set[int]) -> CompactionAccount:
     read = read_json(row[4])
     fields: dict[str, Any] = read if isinstance(read, dict) else {}
     first, stop = _replaced(fields, row[5], row[3])

@@ -1,4 +1,4 @@
-"""Rows that cannot be read: finding them, and setting them aside so that everything else continues. As steps.
+"""Rows that cannot be read: finding them, and setting them aside so that everything else continues.
 
 What is set aside is copied as it is to a table of its own. A note takes its place, so that no number shifts; the chain
 stays, so that a history that is sent again is still known.
@@ -21,11 +21,11 @@ from clew.store.database import (
     as_datetime,
     execute,
     fetch_all,
-    fetch_number,
     json_text,
     read_json,
     require_ascending,
 )
+from clew.store.migrate import schema_version
 from clew.store.nodes import has_nodes
 from clew.store.rows import BODY, note_in_place, read_message, read_messages
 
@@ -84,7 +84,7 @@ def set_aside(now: int) -> Steps[list[QuarantinedRow]]:
     """Copy every row that cannot be read to the quarantine, and put a note in its place; those rows."""
     done: list[QuarantinedRow] = []
     # Texts first: a compaction whose text was only damaged can be read again afterwards.
-    for find in (damaged_messages, damaged_texts, damaged_compactions, damaged_values, damaged_nodes):
+    for find in (damaged_messages, damaged_texts, damaged_compactions, damaged_values):
         for item in (yield from find()):
             done.append((yield from _set_aside(item, now)))
     return done
@@ -92,23 +92,13 @@ def set_aside(now: int) -> Steps[list[QuarantinedRow]]:
 
 def damaged_messages() -> Steps[list[DamagedItem]]:
     """Messages that cannot be read."""
-    items: list[DamagedItem] = []
-    last = 0
-    while True:
-        page = yield from fetch_all(
+    return (
+        yield from _damaged_in_pages(
             f"SELECT m.id, {BODY}, m.dialect, m.part, m.conversation, m.seq, m.role, s.name FROM messages m"  # noqa: S608
             " LEFT JOIN sessions s ON s.id = m.session WHERE m.id > ? ORDER BY m.id LIMIT ?",
-            last,
-            _PAGE_ROWS,
+            _damaged_message,
         )
-        for row, message in zip(page, read_messages(row[1:4] for row in page), strict=True):
-            if isinstance(message, RowDamage):
-                what = message_words(row[5], row[7])
-                items.append(DamagedItem("message", (row[0],), what, message, row[4], row[5], row[6]))
-        if len(page) < _PAGE_ROWS:
-            return items
-        require_ascending(last, page[-1][0], "row")
-        last = page[-1][0]
+    )
 
 
 def damaged_texts() -> Steps[list[DamagedItem]]:
@@ -145,64 +135,64 @@ def damaged_compactions() -> Steps[list[DamagedItem]]:
 
 
 def damaged_values() -> Steps[list[DamagedItem]]:
-    """Values and records of engines that cannot be read."""
-    items: list[DamagedItem] = []
-    found = yield from fetch_all("SELECT conversation, name, value FROM states ORDER BY conversation, name")
-    for conversation, name, value in found:
-        if isinstance(damage := read_json(value), RowDamage):
-            what = f"value {name!r} of conversation {conversation}"
-            items.append(DamagedItem("value", (conversation, name), what, damage, conversation))
-    return items + (
-        yield from _damaged_in_pages(
-            "SELECT id, value, conversation, engine, name FROM engine_records WHERE id > ? ORDER BY id LIMIT ?",
-            _damaged_record,
-        )
+    """Values, records of engines, and texts of nodes that cannot be read."""
+    values = yield from fetch_all("SELECT conversation, name, value FROM states ORDER BY conversation, name")
+    items = [item for row in values if (item := _damaged_value(row)) is not None]
+    items += yield from _damaged_in_pages(
+        "SELECT id, value, conversation, engine, name FROM engine_records WHERE id > ? ORDER BY id LIMIT ?",
+        _damaged_record,
     )
-
-
-def damaged_nodes() -> Steps[list[DamagedItem]]:
-    """Nodes whose text cannot be read."""
-    if not (yield from has_nodes()):
-        return []
-    return (
-        yield from _damaged_in_pages(
+    if (yield from has_nodes()):
+        items += yield from _damaged_in_pages(
             "SELECT id, body, conversation, name FROM nodes WHERE id > ? ORDER BY id LIMIT ?", _damaged_node
         )
-    )
+    return items
 
 
 def message_words(seq: int, session: str | None) -> str:
     return f"message {seq} of session {session!r}"
 
 
+def _damaged_message(row: Row) -> DamagedItem | None:
+    id, body, dialect, part, conversation, seq, role, session = row
+    read = next(read_messages([(body, dialect, part)]))
+    return _if_damaged(read, "message", (id,), message_words(seq, session), conversation, seq, role)
+
+
 def _damaged_text(row: Row) -> DamagedItem | None:
     text, body, entry, output, session, conversation = row
-    damage = read_json(body) if entry is None else read_message(body)
-    if entry is None and not isinstance(damage, str | RowDamage):
-        damage = RowDamage("it is no text", _raw(body))
-    if not isinstance(damage, RowDamage):
-        return None
+    read = read_json(body) if entry is None else read_message(body)
     if entry is not None:
-        return DamagedItem("text", (text, True), f"a text that compaction {entry} wrote", damage, conversation)
-    what = f"output {output}" if output is not None else f"the system prompt of session {session!r}"
-    return DamagedItem("text", (text, False), what, damage, conversation)
+        what = f"a text that compaction {entry} wrote"
+    else:
+        what = f"output {output}" if output is not None else f"the system prompt of session {session!r}"
+        if not isinstance(read, str | RowDamage):
+            read = RowDamage("it is no text", _raw(body))
+    return _if_damaged(read, "text", (text, entry is not None), what, conversation)
+
+
+def _damaged_value(row: Row) -> DamagedItem | None:
+    conversation, name, value = row
+    what = f"value {name!r} of conversation {conversation}"
+    return _if_damaged(read_json(value), "value", (conversation, name), what, conversation)
 
 
 def _damaged_record(row: Row) -> DamagedItem | None:
-    damage = read_json(row[1])
-    if not isinstance(damage, RowDamage):
-        return None
-    return DamagedItem("record", (row[0],), f"record {row[4]!r} of engine {row[3]!r}", damage, row[2])
+    id, value, conversation, engine, name = row
+    return _if_damaged(read_json(value), "record", (id,), f"record {name!r} of engine {engine!r}", conversation)
 
 
 def _damaged_node(row: Row) -> DamagedItem | None:
-    damage = read_json(row[1])
-    if not isinstance(damage, RowDamage):
-        return None
-    return DamagedItem("node", (row[0],), f"node {row[3]!r} of conversation {row[2]}", damage, row[2])
+    id, body, conversation, name = row
+    return _if_damaged(read_json(body), "node", (id,), f"node {name!r} of conversation {conversation}", conversation)
+
+
+def _if_damaged(read: Any, kind: DamageKind, key: tuple[Any, ...], what: str, *place: Any) -> DamagedItem | None:
+    return DamagedItem(kind, key, what, read, *place) if isinstance(read, RowDamage) else None
 
 
 def _damaged_in_pages(sql: str, item_of: Callable[[Row], DamagedItem | None]) -> Steps[list[DamagedItem]]:
+    """The damaged items among the rows of a query, read some at a time by their ids."""
     items: list[DamagedItem] = []
     last = 0
     while page := (yield from fetch_all(sql, last, _PAGE_ROWS)):
@@ -254,8 +244,7 @@ def _set_aside(item: DamagedItem, now: int) -> Steps[QuarantinedRow]:
 
 
 def _has_quarantine() -> Steps[bool]:
-    version = yield from fetch_number("SELECT max(version) FROM schema_versions")
-    return version >= _FIRST_WITH_QUARANTINE
+    return (yield from schema_version()) >= _FIRST_WITH_QUARANTINE
 
 
 def _raw(column: Any) -> bytes:

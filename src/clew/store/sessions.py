@@ -1,4 +1,4 @@
-"""Sessions: starting, ending, finding, listing, and following continuations. As steps."""
+"""Sessions: starting, ending, finding, listing, and following continuations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,22 @@ from typing import Any, NamedTuple
 
 from clew.errors import InvalidArgument, UnknownSession
 from clew.store.base import COMPRESSION, Session, SessionKind
-from clew.store.database import Steps, as_datetime, as_micros, checked_text, execute, fetch_all, fetch_one, is_storable
-from clew.store.rows import keep_text
+from clew.store.database import (
+    Operations,
+    Steps,
+    as_datetime,
+    as_micros,
+    checked_text,
+    execute,
+    fetch_all,
+    fetch_number,
+    fetch_one,
+    is_storable,
+    reads,
+    writes,
+)
+from clew.store.rows import keep_text, text_at
+from clew.store.search.indexing import index_system_prompt
 
 _COLUMNS = (
     "SELECT s.id, s.name, s.conversation, p.name, s.kind, s.first_seq, s.created, s.ended, s.end_reason, s.title,"
@@ -124,7 +138,7 @@ def lock_tip(name: str, owner: str | None = None) -> Steps[SessionRow]:
     return found if tip is None else _session_row(tip)
 
 
-def start(new: NewSession, now: int) -> Steps[Session]:
+def start(new: NewSession, now: int) -> Steps[SessionRow]:
     """Start a session; an existing one of that id and owner is returned as it is."""
     for what, text in (("title", new.title), ("source", new.source), ("model", new.model), ("owner", new.owner)):
         if text is not None:
@@ -136,7 +150,7 @@ def start(new: NewSession, now: int) -> Steps[Session]:
     if existing is not None:
         if existing[12] != new.owner:
             raise InvalidArgument(f"session id {name!r} cannot be used", remedy="choose another")
-        return _session_row(existing).session
+        return _session_row(existing)
     parent = (yield from find(new.parent, new.owner)) if new.parent else None
     kind = new.kind or _kind_under(parent)
     began = now if new.created is None else as_micros(new.created)
@@ -145,26 +159,16 @@ def start(new: NewSession, now: int) -> Steps[Session]:
     else:
         conversation, first_seq = (yield from new_conversation(new.owner, began, lineage=new.lineage)), 0
     system = (yield from keep_text(new.owner, new.system)) if new.system is not None else None
-    row = (
-        conversation,
-        parent.id if parent else None,
-        kind,
-        first_seq,
-        began,
-        new.title,
-        new.source,
-        new.model,
-        system,
-    )
-    yield from insert(name, row)
-    return (yield from find(name)).session
+    above = parent.id if parent else None
+    row = (conversation, above, kind, first_seq, began, new.title, new.source, new.model, system)
+    return (yield from insert(name, row))
 
 
 def new_conversation(
     owner: str, now: int, branch_of: SessionRow | None = None, fork: int = 0, base: int | None = None, lineage: str = ""
 ) -> Steps[int]:
     """A conversation of its own, or a branch at a number with the compaction that is in effect there."""
-    made = yield from fetch_one(
+    made = yield from fetch_number(
         "INSERT INTO conversations (owner, origin, origin_seq, first_base, created, lineage) VALUES (?, ?, ?, ?, ?, ?)"
         " RETURNING id",
         owner,
@@ -174,19 +178,18 @@ def new_conversation(
         now,
         branch_of.lineage if branch_of else lineage,
     )
-    assert made is not None
-    return int(made[0])
+    return made
 
 
-def insert(name: str, row: tuple[Any, ...]) -> Steps[int]:
-    made = yield from fetch_one(
+def insert(name: str, row: tuple[Any, ...]) -> Steps[SessionRow]:
+    """Store a session of this id with its other columns."""
+    yield from execute(
         "INSERT INTO sessions (name, conversation, parent, kind, first_seq, created, title, source, model, system)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         name,
         *row,
     )
-    assert made is not None
-    return int(made[0])
+    return (yield from find(name))
 
 
 def next_seq(found: SessionRow) -> Steps[int]:
@@ -197,19 +200,105 @@ def next_seq(found: SessionRow) -> Steps[int]:
     return int(last[0]) + 1 if last is not None else found.origin_seq
 
 
-def end(name: str, reason: str, now: int, owner: str | None = None) -> Steps[Session]:
-    """End a session; one that has ended already is not changed."""
-    found = yield from find(name, owner)
-    yield from execute(
-        "UPDATE sessions SET ended = ?, end_reason = ? WHERE id = ? AND ended IS NULL",
-        now,
-        checked_text(reason, "reason"),
-        found.id,
-    )
-    return (yield from find(name)).session
+class SessionStore(Operations):
+    """The sessions of a database."""
+
+    @writes
+    def start_session(self, new: NewSession | None = None) -> Steps[Session]:
+        """Start a session; an existing one of that id is returned as it is."""
+        started = yield from start(new or NewSession(), self._now())
+        yield from index_system_prompt(self._database.index, started.session.id)
+        return started.session
+
+    @reads
+    def session(self, session: str, *, owner: str | None = None) -> Steps[Session]:
+        """A session by its id; `UnknownSession` when there is none."""
+        return (yield from find(session, owner)).session
+
+    @reads
+    def list_sessions(
+        self, *, owner: str | None = None, limit: int = 50, before: str | None = None, only_tips: bool = False
+    ) -> Steps[list[Session]]:
+        """Sessions, newest first; page with `before`, the last id. `only_tips` leaves out compacted ones."""
+        where, params = ["1 = 1"], list[Any]()
+        if owner is not None:
+            where.append("c.owner = ?")
+            params.append(owner)
+        if before is not None:
+            where.append("s.id < ?")
+            params.append((yield from find(before, owner)).id)
+        if only_tips:
+            where.append("(s.end_reason IS NULL OR s.end_reason <> 'compression')")
+        found = yield from fetch_all(
+            f"{_COLUMNS} WHERE {' AND '.join(where)} ORDER BY s.id DESC LIMIT ?", *params, limit
+        )
+        return [_session_row(row).session for row in found]
+
+    @reads
+    def children_of(self, session: str, *, owner: str | None = None) -> Steps[list[Session]]:
+        """Continuations, branches and subagents of a session, oldest first."""
+        parent = yield from find(session, owner)
+        found = yield from fetch_all(_COLUMNS + " WHERE s.parent = ? ORDER BY s.id", parent.id)
+        return [_session_row(row).session for row in found]
+
+    @reads
+    def sessions_of(self, conversation: int, *, owner: str | None = None) -> Steps[list[Session]]:
+        """The sessions of a conversation, oldest first; none where it is not that owner's."""
+        found = yield from fetch_all(_COLUMNS + " WHERE s.conversation = ? ORDER BY s.id", conversation)
+        return [_session_row(row).session for row in found if owner is None or row[12] == owner]
+
+    @writes
+    def end_session(self, session: str, reason: str = "done", *, owner: str | None = None) -> Steps[Session]:
+        """End a session; one that has ended already is not changed."""
+        found = yield from find(session, owner)
+        yield from execute(
+            "UPDATE sessions SET ended = ?, end_reason = ? WHERE id = ? AND ended IS NULL",
+            self._now(),
+            checked_text(reason, "reason"),
+            found.id,
+        )
+        return (yield from find(session)).session
+
+    @reads
+    def get_compression_tip(self, session: str, *, owner: str | None = None) -> Steps[str]:
+        """The id of the newest continuation of a session; its own where there is none."""
+        return (yield from _tip_of(session, owner)).id
+
+    @writes
+    def resume(self, session: str, *, owner: str | None = None) -> Steps[Session]:
+        """The tip of a session, open again if it had ended."""
+        tip = yield from _tip_of(session, owner)
+        if tip.ended is not None:
+            yield from execute("UPDATE sessions SET ended = NULL, end_reason = NULL WHERE name = ?", tip.id)
+        return (yield from find(tip.id)).session
+
+    @writes
+    def rename(self, session: str, title: str | None, *, owner: str | None = None) -> Steps[Session]:
+        found = yield from find(session, owner)
+        checked = checked_text(title, "title") if title is not None and title != "" else None
+        yield from execute("UPDATE sessions SET title = ? WHERE id = ?", checked, found.id)
+        return (yield from find(session)).session
+
+    @writes
+    def set_model(self, session: str, model: str, *, owner: str | None = None) -> Steps[None]:
+        found = yield from find(session, owner)
+        yield from execute("UPDATE sessions SET model = ? WHERE id = ?", checked_text(model, "model"), found.id)
+
+    @reads
+    def system_prompt(self, session: str, *, owner: str | None = None, keep_damaged: bool = False) -> Steps[str | None]:
+        """The system prompt that a session was started with; with `keep_damaged` a note for one that cannot be read."""
+        found = yield from find(session, owner)
+        if found.system is None:
+            return None
+        return (yield from text_at(found.system, f"the system prompt of session {session!r}", session, keep_damaged))
+
+    @reads
+    def next_seq(self, session: str, *, owner: str | None = None) -> Steps[int]:
+        """The number of the next message of a session's conversation."""
+        return (yield from next_seq((yield from find(session, owner))))
 
 
-def tip_of(name: str, owner: str | None = None) -> Steps[Session]:
+def _tip_of(name: str, owner: str | None) -> Steps[Session]:
     """The newest continuation of a session; the session itself where there is none."""
     found = yield from find(name, owner)
     reached, seen = found.id, {found.id}
@@ -221,59 +310,6 @@ def tip_of(name: str, owner: str | None = None) -> Steps[Session]:
     return _session_row(tip).session
 
 
-def resume(name: str, owner: str | None = None) -> Steps[Session]:
-    """The tip of a session, open again if it had ended."""
-    tip = yield from tip_of(name, owner)
-    if tip.ended is not None:
-        yield from execute("UPDATE sessions SET ended = NULL, end_reason = NULL WHERE name = ?", tip.id)
-    return (yield from find(tip.id)).session
-
-
-def rename(name: str, title: str | None, owner: str | None = None) -> Steps[Session]:
-    found = yield from find(name, owner)
-    checked = checked_text(title, "title") if title is not None and title != "" else None
-    yield from execute("UPDATE sessions SET title = ? WHERE id = ?", checked, found.id)
-    return (yield from find(name)).session
-
-
-def set_model(name: str, model: str, owner: str | None = None) -> Steps[None]:
-    found = yield from find(name, owner)
-    yield from execute("UPDATE sessions SET model = ? WHERE id = ?", checked_text(model, "model"), found.id)
-
-
-def list_sessions(owner: str | None, limit: int, before: str | None, only_tips: bool) -> Steps[list[Session]]:
-    """Sessions, newest first; with `before`, those older than that session."""
-    where, params = ["1 = 1"], list[Any]()
-    if owner is not None:
-        where.append("c.owner = ?")
-        params.append(owner)
-    if before is not None:
-        after = yield from find(before, owner)
-        where.append("s.id < ?")
-        params.append(after.id)
-    if only_tips:
-        where.append("(s.end_reason IS NULL OR s.end_reason <> 'compression')")
-    found = yield from fetch_all(
-        f"{_COLUMNS} WHERE {' AND '.join(where)} ORDER BY s.id DESC LIMIT ?",
-        *params,
-        limit,
-    )
-    return [_session_row(row).session for row in found]
-
-
-def children_of(name: str, owner: str | None = None) -> Steps[list[Session]]:
-    """Continuations, branches and subagents of a session, oldest first."""
-    parent = yield from find(name, owner)
-    found = yield from fetch_all(_COLUMNS + " WHERE s.parent = ? ORDER BY s.id", parent.id)
-    return [_session_row(row).session for row in found]
-
-
-def sessions_of(conversation: int, owner: str | None = None) -> Steps[list[Session]]:
-    """The sessions of a conversation, oldest first; none where it is not that owner's."""
-    found = yield from fetch_all(_COLUMNS + " WHERE s.conversation = ? ORDER BY s.id", conversation)
-    return [_session_row(row).session for row in found if owner is None or row[12] == owner]
-
-
 def _kind_under(parent: SessionRow | None) -> SessionKind:
     if parent is None:
         return "root"
@@ -281,18 +317,5 @@ def _kind_under(parent: SessionRow | None) -> SessionKind:
 
 
 def _session_row(row: tuple[Any, ...]) -> SessionRow:
-    session = Session(
-        id=row[1],
-        conversation=row[2],
-        parent_session_id=row[3],
-        kind=row[4],
-        first_seq=row[5],
-        created=as_datetime(row[6]),
-        ended=None if row[7] is None else as_datetime(row[7]),
-        end_reason=row[8],
-        title=row[9],
-        source=row[10],
-        model=row[11],
-        owner=row[12],
-    )
-    return SessionRow(row[0], session, row[13], row[14], row[15], row[16], row[17])
+    of_session = (*row[1:6], as_datetime(row[6]), None if row[7] is None else as_datetime(row[7]), *row[8:13])
+    return SessionRow(row[0], Session(*of_session), *row[13:])

@@ -27,8 +27,8 @@ from clew.store.database import (
     reads,
     writes,
 )
-from clew.store.history import end_of
 from clew.store.rows import keep_text
+from clew.store.search.indexing import index_written
 
 _RECORD_IDS = "SELECT id FROM engine_records WHERE conversation = ? AND engine = ? AND name = ?"
 _RECORDS = "SELECT name, value, until FROM engine_records WHERE conversation = ? AND engine = ?"
@@ -156,6 +156,33 @@ class StateStore(Operations):
     def learnt_windows(self) -> Steps[list[LearntWindow]]:
         return [_window(row) for row in (yield from fetch_all(_WINDOWS + " ORDER BY model, base_url"))]
 
+    @writes
+    def keep_output(self, new: NewOutput) -> Steps[str]:
+        """Store a spilled output, once per text and conversation; its id."""
+        found = yield from sessions.find(new.session, new.owner)
+        text = yield from keep_text(found.session.owner, new.text)
+        next_seq = yield from sessions.next_seq(found)
+        made = yield from fetch_one(
+            "INSERT INTO outputs (name, conversation, session, text, seq, tool, path, at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (conversation, text) DO NOTHING RETURNING name",
+            "o_" + secrets.token_hex(10),
+            found.conversation,
+            found.id,
+            text,
+            next_seq,
+            None if new.tool is None else column_text(new.tool),
+            None if new.path is None else column_text(new.path),
+            self._now(),
+        )
+        if made is not None:
+            yield from index_written(self._database.index, "output", "m.name = ?", made[0])
+        else:
+            made = yield from fetch_one(
+                "SELECT name FROM outputs WHERE conversation = ? AND text = ?", found.conversation, text
+            )
+        assert made is not None
+        return str(made[0])
+
     @reads
     def output(self, output: str, *, owner: str | None = None) -> Steps[StoredOutput | None]:
         """An output by its id; None where there is none, or none of that owner."""
@@ -197,31 +224,6 @@ def _record_body(engine: str, record: EngineRecord) -> str:
             f"record {record.id!r} of engine {engine!r} cannot be written as JSON ({error})",
             remedy="pass plain JSON values",
         ) from error
-
-
-def keep_output(new: NewOutput, now: int) -> Steps[str]:
-    """Store an output, once per text and conversation; its id."""
-    found = yield from sessions.find(new.session, new.owner)
-    text = yield from keep_text(found.session.owner, new.text)
-    next_seq, _ = yield from end_of(found)
-    made = yield from fetch_one(
-        "INSERT INTO outputs (name, conversation, session, text, seq, tool, path, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (conversation, text) DO NOTHING RETURNING name",
-        "o_" + secrets.token_hex(10),
-        found.conversation,
-        found.id,
-        text,
-        next_seq,
-        None if new.tool is None else column_text(new.tool),
-        None if new.path is None else column_text(new.path),
-        now,
-    )
-    if made is None:
-        made = yield from fetch_one(
-            "SELECT name FROM outputs WHERE conversation = ? AND text = ?", found.conversation, text
-        )
-    assert made is not None
-    return str(made[0])
 
 
 def _set_value(conversation: int, name: str, value: Any, now: int) -> Steps[None]:

@@ -72,8 +72,7 @@ def sync(request: SyncRequest, chains: Sequence[bytes], now: int) -> Steps[SyncR
     fresh = [as_new(message) for message in history[known.count :]]
     is_branch = known.count < next_seq and (bool(fresh) or request.is_exact)
     if is_branch:
-        made = yield from fork_at(found, known.count, None, now)
-        found = yield from sessions.find(made.id)
+        found = yield from fork_at(found, known.count, None, now)
     chain = chains[known.count - 1]
     added = yield from add_rows(position_after(found, known.count, chain), fresh, now)
     reached = known.count + added
@@ -173,11 +172,9 @@ def _begin(
         found, is_new = given, False
     elif given is not None and history:
         # Its first message differs: a branch without shared messages.
-        made = yield from fork_at(given, 0, None, now)
-        found, is_new = (yield from sessions.find(made.id)), False
+        found, is_new = (yield from fork_at(given, 0, None, now)), False
     else:
-        started = yield from sessions.start((yield from _in_tree(new)), now)
-        found, is_new = (yield from sessions.find(started.id)), True
+        found, is_new = (yield from sessions.start((yield from _in_tree(new)), now)), True
     position = position_after(found, 0, FIRST_CHAIN)
     added = yield from add_rows(position, [as_new(message) for message in history], now)
     is_branch = given is not None and found.id != given.id

@@ -139,30 +139,30 @@ def _vote(votes: dict[int, float], docs: Iterable[int], weight: float) -> None:
 
 
 def _from_days(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[dict[int, float]]:
-    """Documents of the days that a query names, and of the few behind them; those with its words first."""
+    """Documents of the days that a query names, and of the few behind them; those with its words first.
+
+    Of a few days also what has none of its words, up to a number of documents: "What happened on 12 March?".
+    """
     assert parsed.days is not None
     first, last = parsed.days.first, parsed.days.last
-    any_term = tuple(phrase for term in parsed.terms for phrase in term.any_of)
-    found: dict[int, float] = {}
     ids = yield from _ids_between(filters, micros_of_day(first), micros_of_day(last + TOLD_WITHIN + 1))
+    found: dict[int, float] = {}
+    any_term = tuple(phrase for term in parsed.terms for phrase in term.any_of)
     if ids is not None and any_term:
-        for doc in (yield from index.look_up(IndexQuery((any_term,), filters, _PER_COMBINATION, ids))).docs:
-            found[doc] = DAY_WEIGHT
-    if last - first < _DAYS_READ_WHOLE:
-        for doc in (yield from _written_between(filters, micros_of_day(first), micros_of_day(last + TOLD_WITHIN + 1))):
-            found.setdefault(doc, DAY_WEIGHT / 2)
+        with_words = yield from index.look_up(IndexQuery((any_term,), filters, _PER_COMBINATION, ids))
+        found = dict.fromkeys(with_words.docs, DAY_WEIGHT)
+    if ids is not None and last - first < _DAYS_READ_WHOLE:
+        conditions, params = filter_conditions(filters, BY_NAME)
+        where = " AND ".join(["id BETWEEN ? AND ?", "role IN ('user', 'assistant')", *conditions])
+        rows = yield from fetch_all(
+            f"SELECT id FROM docs WHERE {where} ORDER BY id LIMIT ?",  # noqa: S608 (fixed texts)
+            *ids,
+            *params,
+            _READ_OF_DAYS,
+        )
+        for (doc,) in rows:
+            found.setdefault(int(doc), DAY_WEIGHT / 2)
     return found
-
-
-def _written_between(filters: SearchFilters, since: int, before: int) -> Steps[list[int]]:
-    """What was said on certain days, whatever it was, up to a number of documents: "What happened on 12 March?"."""
-    ids = yield from _ids_between(filters, since, before)
-    if ids is None:
-        return []
-    conditions, params = filter_conditions(filters, BY_NAME)
-    where = " AND ".join(["id BETWEEN ? AND ?", "role IN ('user', 'assistant')", *conditions])
-    rows = yield from fetch_all(f"SELECT id FROM docs WHERE {where} ORDER BY id LIMIT ?", *ids, *params, _READ_OF_DAYS)  # noqa: S608 (fixed texts)
-    return [int(row[0]) for row in rows]
 
 
 def _ids_between(filters: SearchFilters, since: int, before: int) -> Steps[tuple[int, int] | None]:
@@ -172,22 +172,16 @@ def _ids_between(filters: SearchFilters, since: int, before: int) -> Steps[tuple
     """
     where, params = ("conversation = ?", (filters.segments[-1][0],)) if filters.segments else ("1 = 1", ())
     column = "seq" if filters.segments else "id"
+    newest = yield from fetch_number(f"SELECT max({column}) FROM messages WHERE {where}", *params)  # noqa: S608
+    next_row = f"FROM messages WHERE {where} AND {column} >= ? ORDER BY {column} LIMIT 1"
     ends: list[int] = []
     for at in (since, before):
-        low, high = 0, 1 + (yield from fetch_number(f"SELECT max({column}) FROM messages WHERE {where}", *params))  # noqa: S608
+        low, high = 0, 1 + newest
         while low < high:
             middle = (low + high) // 2
-            there = yield from fetch_number(
-                f"SELECT at FROM messages WHERE {where} AND {column} >= ? ORDER BY {column} LIMIT 1",  # noqa: S608
-                *params,
-                middle,
-            )
+            there = yield from fetch_number(f"SELECT at {next_row}", *params, middle)
             low, high = (low, middle) if there >= at else (middle + 1, high)
-        message = yield from fetch_number(
-            f"SELECT id FROM messages WHERE {where} AND {column} >= ? ORDER BY {column} LIMIT 1",  # noqa: S608
-            *params,
-            low,
-        )
+        message = yield from fetch_number(f"SELECT id {next_row}", *params, low)
         doc = "SELECT id FROM docs WHERE kind = 'message' AND ref >= ? ORDER BY ref LIMIT 1"
         ends.append((yield from fetch_number(doc, message)) if message else 0)
     first, end = ends

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Literal
 
 from clew.store.database import Row, Steps, execute, execute_many, fetch_all, fetch_number, fetch_one
 from clew.store.search.base import (
@@ -82,6 +82,14 @@ def _candidates(found: Sequence[Row], limit: int) -> Steps[Candidates]:
     return Candidates(ids, max(len(ids), len(ids) * newest // max(1, newest - ids[-1] + 1)))
 
 
+def create_words_table(schema: Literal["main", "temp"]) -> Steps[None]:
+    """Create the full-text table of SQLite."""
+    yield from execute(
+        f"CREATE VIRTUAL TABLE {schema}.words USING fts5 ("
+        "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
+    )
+
+
 class Fts5Index:
     """SQLite: a contentless FTS5 table. Filters are words too, in a column of their own (`facets`)."""
 
@@ -102,43 +110,31 @@ class Fts5Index:
     def clear(self) -> Steps[None]:
         # Deleting from a damaged table reads it; dropping and creating it does not depend on what it holds.
         yield from execute("DROP TABLE IF EXISTS words")
-        yield from execute(
-            "CREATE VIRTUAL TABLE words USING fts5 ("
-            "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
-        )
+        yield from create_words_table("main")
         yield from execute("DELETE FROM docs")
         # A damaged page may have taken the rows of this table.
         yield from execute("DELETE FROM indexed")
         yield from execute_many("INSERT INTO indexed (kind, upto) VALUES (?, 0)", [(kind,) for kind in KINDS])
 
     def look_up(self, query: IndexQuery) -> Steps[Candidates]:
-        found = yield from self._newest(query)
-        return (yield from _candidates(found, query.limit))
-
-    def _newest(self, query: IndexQuery) -> Steps[list[Row]]:
-        match, filters = match_text(query), query.filters
-        bounded = [(conversation, end) for conversation, end in filters.segments if end is not None]
-        ids, between = (query.ids, " AND words.rowid BETWEEN ? AND ?") if query.ids else ((), "")
-        if filters.since is None and filters.before is None and not bounded:
-            return (
-                yield from fetch_all(
-                    f"SELECT rowid FROM words WHERE words MATCH ?{between} ORDER BY rowid DESC LIMIT ?",  # noqa: S608 (fixed texts)
-                    match,
-                    *ids,
-                    query.limit,
-                )
-            )
-        where, params = _range_conditions(filters, bounded)
-        return (
-            yield from fetch_all(
-                "SELECT words.rowid FROM words CROSS JOIN docs ON docs.id = words.rowid"  # noqa: S608 (fixed texts)
-                f" WHERE words MATCH ?{between}{where} ORDER BY words.rowid DESC LIMIT ?",
-                match,
-                *ids,
-                *params,
-                query.limit,
-            )
+        # What facets cannot express: times, and conversations up to a number.
+        bounded = any(stop is not None for _, stop in query.filters.segments)
+        ranges = SearchFilters(
+            segments=query.filters.segments if bounded else (), since=query.filters.since, before=query.filters.before
         )
+        conditions, params = filter_conditions(ranges, {name: f"docs.{name}" for name in BY_NAME})
+        joined = " CROSS JOIN docs ON docs.id = words.rowid" if conditions else ""
+        if query.ids:
+            conditions.insert(0, "words.rowid BETWEEN ? AND ?")
+        where = " AND ".join(["words MATCH ?", *conditions])
+        found = yield from fetch_all(
+            f"SELECT words.rowid FROM words{joined} WHERE {where} ORDER BY words.rowid DESC LIMIT ?",  # noqa: S608 (fixed texts)
+            match_text(query),
+            *(query.ids or ()),
+            *params,
+            query.limit,
+        )
+        return (yield from _candidates(found, query.limit))
 
     def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
         # One query each is cheap; a form that is in no document costs as much in every combination it is part of.
@@ -238,21 +234,6 @@ def _tool(tool: str) -> str:
 def _short(name: str) -> str:
     """Any name as one word."""
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def _range_conditions(filters: SearchFilters, bounded: Sequence[tuple[int, int]]) -> tuple[str, list[int]]:
-    """What facets cannot express: times, and conversations up to a number."""
-    where, params = "", []
-    if filters.since is not None:
-        where += " AND docs.at >= ?"
-        params.append(filters.since)
-    if filters.before is not None:
-        where += " AND docs.at < ?"
-        params.append(filters.before)
-    for conversation, end in bounded:
-        where += " AND (docs.conversation <> ? OR docs.seq < ?)"
-        params += [conversation, end]
-    return where, params
 
 
 def _words_row(number: int, doc: SearchDocument) -> tuple[object, ...]:

@@ -25,6 +25,7 @@ from clew.store.database import (
 )
 from clew.store.rows import BODY, read_message, read_messages
 from clew.store.search.base import KINDS, DocKind, DocumentOrigin, SearchDocument
+from clew.store.search.index import create_words_table
 from clew.store.search.words import chunks_of, normalized_text, searchable_text
 
 TABLES: dict[DocKind, str] = {
@@ -35,7 +36,7 @@ TABLES: dict[DocKind, str] = {
 }
 BATCH_ROWS = 256
 BATCH_CHARS = 2_000_000
-NOT_INDEXED = "NOT EXISTS (SELECT 1 FROM docs d WHERE d.kind = 'system' AND d.ref = t.id)"
+_NOT_INDEXED = "NOT EXISTS (SELECT 1 FROM docs d WHERE d.kind = 'system' AND d.ref = t.id)"
 """A condition on system prompts: many sessions may have the same one, which is indexed once."""
 # Each gives: key, ref, owner, conversation, session, seq, role, tool, at, and what the text is read from.
 _SOURCES: dict[DocKind, str] = {
@@ -82,10 +83,23 @@ def system_documents(text: int) -> Steps[list[SearchDocument]]:
     return list(documents_of(origin, _plain_text(row[1])))
 
 
-def index_where(index: WordIndex, kind: DocKind, condition: str, *params: Any) -> Steps[None]:
-    """Index the rows of one kind that fulfil a condition."""
-    found = yield from documents_where(kind, condition, *params)
-    yield from index.add([doc for _, docs in found for doc in docs])
+def index_written(index: WordIndex, kind: DocKind, condition: str, *params: Any) -> Steps[None]:
+    """Index the rows that fulfil a condition, where a row is indexed in the transaction that writes it."""
+    if index.is_immediate:
+        found = yield from documents_where(kind, condition, *params)
+        yield from index.add([doc for _, docs in found for doc in docs])
+
+
+def index_messages(index: WordIndex, session: str, first_seq: int) -> Steps[None]:
+    """Index the messages of a session's conversation from a number on, which were just appended."""
+    of_session = "m.conversation = (SELECT conversation FROM sessions WHERE name = ?) AND m.seq >= ?"
+    yield from index_written(index, "message", of_session, session, first_seq)
+
+
+def index_system_prompt(index: WordIndex, session: str) -> Steps[None]:
+    """Index the system prompt of a session that was just started, unless it is indexed already."""
+    of_session = f"m.id = (SELECT id FROM sessions WHERE name = ?) AND {_NOT_INDEXED}"  # noqa: S608 (fixed text)
+    yield from index_written(index, "system", of_session, session)
 
 
 def build_side_index(index: WordIndex) -> Steps[None]:
@@ -139,10 +153,7 @@ def _readable_documents(kind: DocKind, first: int, stop: int) -> Steps[dict[int,
 
 def _create_side_tables() -> Steps[None]:
     yield from execute("CREATE TEMP TABLE docs AS SELECT * FROM main.docs WHERE 0")
-    yield from execute(
-        "CREATE VIRTUAL TABLE temp.words USING fts5 ("
-        "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
-    )
+    yield from create_words_table("temp")
 
 
 def drop_side_index() -> Steps[None]:
@@ -163,7 +174,7 @@ def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
     condition = "m.id > ? ORDER BY m.id LIMIT ?"
     if kind == "system":
         # The first session that had a prompt may be deleted; the prompt is not indexed again for the next.
-        condition = f"{NOT_INDEXED} AND {condition}"
+        condition = f"{_NOT_INDEXED} AND {condition}"
     found = yield from documents_where(kind, condition, upto, BATCH_ROWS)
     batch: list[SearchDocument] = []
     chars = 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from clew.store.search.query import FoldedText, parse_query
-from clew.store.search.ranking import BORDERS, Mark, closest_terms
+from clew.store.search.ranking import Mark, closest_terms, first_border, last_border
 
 _MOST_MATCHES = 20_000
 """Of each word: the place that is looked for may be behind thousands of others with a usual word."""
@@ -103,19 +103,14 @@ def _filled(text: str, parts: list[range], chars: int) -> list[range]:
 
 def _border_before(text: str, index: int, chars: int, floor: int) -> int:
     """The end of a line, sentence, value or word a little before an index; the index where there is none."""
-    low = max(floor, index - _slack(chars))
-    for border in BORDERS:
-        if ends := [found.end() for found in border.finditer(text, low, index)]:
-            return ends[-1]
-    return index
+    border = last_border(text, max(floor, index - _slack(chars)), index)
+    return index if border is None else border
 
 
 def _border_behind(text: str, index: int, chars: int, ceiling: int) -> int:
     """The start of a line, sentence, value or word a little behind an index; the index where there is none."""
-    for border in BORDERS:
-        if (found := border.search(text, index, min(ceiling, index + _slack(chars)))) is not None:
-            return found.end()
-    return index
+    border = first_border(text, index, min(ceiling, index + _slack(chars)))
+    return index if border is None else border
 
 
 def _slack(chars: int) -> int:

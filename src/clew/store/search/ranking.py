@@ -24,7 +24,7 @@ _end_of_sentence = re.compile(
 # Between two values of JSON, or two cells of a row.
 _value_border = re.compile(r"""[,;|}\]](?=\s*["'{\[|]|\s)""")
 _word_border = re.compile(r"\s")
-BORDERS = (_end_of_sentence, _value_border, _word_border)
+_BORDERS = (_end_of_sentence, _value_border, _word_border)
 _LONGEST_VALUE = 300
 """A run without a space, such as an address, is not broken where it is at most so long."""
 _FIRST_PART, _LATER_PART = 66, 17
@@ -282,9 +282,8 @@ def _sentence_start(text: str, index: int, spare: int, is_later_part: bool) -> i
     floor = max(0, index - spare)
     if floor == 0 and not is_later_part:
         return 0
-    for border in BORDERS:
-        if (found := border.search(text, floor, index)) is not None:
-            return found.end()
+    if (start := first_border(text, floor, index)) is not None:
+        return start
     lowest = max(0, floor - _LONGEST_VALUE)
     last = max(text.rfind(space, lowest, floor) for space in " \n\t")
     return max(last + 1, lowest)
@@ -295,12 +294,23 @@ def _sentence_stop(text: str, index: int, spare: int) -> int:
     ceiling = min(len(text), index + spare)
     if ceiling == len(text):
         return ceiling
-    for border in BORDERS:
-        ends = [match.end() for match in border.finditer(text, index, ceiling)]
-        if ends:
-            return ends[-1]
+    if (stop := last_border(text, index, ceiling)) is not None:
+        return stop
     end = _word_border.search(text, ceiling, ceiling + _LONGEST_VALUE)
     return end.start() if end else min(len(text), ceiling + _LONGEST_VALUE)
+
+
+def first_border(text: str, low: int, high: int) -> int | None:
+    """Behind the first end of a line or sentence between two positions; else of a value, else of a word."""
+    return next((found.end() for border in _BORDERS if (found := border.search(text, low, high))), None)
+
+
+def last_border(text: str, low: int, high: int) -> int | None:
+    """Behind the last end of a line or sentence between two positions; else of a value, else of a word."""
+    for border in _BORDERS:
+        if ends := [found.end() for found in border.finditer(text, low, high)]:
+            return ends[-1]
+    return None
 
 
 def _merged(marks: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

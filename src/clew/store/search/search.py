@@ -25,7 +25,6 @@ from clew.store.database import (
 from clew.store.history import segments_of
 from clew.store.search.base import (
     KINDS,
-    DocKind,
     SearchCoverage,
     SearchDocument,
     SearchFilters,
@@ -44,7 +43,7 @@ from clew.store.search.indexing import (
     documents_where,
     drop_side_index,
     index_readable_rows,
-    index_where,
+    index_written,
     is_behind,
 )
 from clew.store.search.passages import Place, RankedDocument, first_page, places_beside, with_neighbours
@@ -97,7 +96,9 @@ class SearchStore(Operations):
 
     def __init__(self, database: Database, clock: Clock = wall_clock, embedder: Embedder | None = None) -> None:
         super().__init__(database, clock)
-        self._vectors = None if embedder is None or database.unwritable else VectorMaker(embedder, database)
+        self._vectors = (
+            None if embedder is None or database.unwritable else VectorMaker(embedder, database, self.index_waiting)
+        )
         self._waiting_rows = 0
 
     async def search(
@@ -114,7 +115,7 @@ class SearchStore(Operations):
         index, read = self._database.index, self._database.read
         try:
             if self._vectors is not None and may_ask(query):
-                asked = replace(asked, meaning=await self._vectors.meaning_of(query, self.index_waiting))
+                asked = replace(asked, meaning=await self._vectors.meaning_of(query))
             if (found := await read(lambda: _search_if_indexed(index, asked))) is not None:
                 return found
             await self.index_waiting()
@@ -146,9 +147,8 @@ class SearchStore(Operations):
 
         def operation() -> Steps[None]:
             yield from index.clear()
-            if index.is_immediate:
-                for kind in KINDS:
-                    yield from index_where(index, kind, "1 = 1")
+            for kind in KINDS:
+                yield from index_written(index, kind, "1 = 1")
 
         try:
             await self._database.write(operation)
@@ -162,7 +162,7 @@ class SearchStore(Operations):
 
     async def embed_waiting(self, most: int | None = None) -> int:
         """Make vectors of every document that waits for them, or of the newest; of how many they were made."""
-        return 0 if self._vectors is None else await self._vectors.embed_waiting(self.index_waiting, most)
+        return 0 if self._vectors is None else await self._vectors.embed_waiting(most)
 
     async def vectors_waiting(self) -> int | None:
         """How many documents have no vectors yet; None where no embedding model is in use."""
@@ -265,18 +265,18 @@ def _fused_page(
 
 def _read(docs: Sequence[int]) -> Steps[list[tuple[int, SearchDocument]]]:
     """Some documents with their texts, by their ids."""
-    if not docs:
-        return []
-    marks = ", ".join("?" * len(docs))
-    rows = yield from fetch_all(f"SELECT id, kind, ref, start FROM docs WHERE id IN ({marks})", *docs)  # noqa: S608
-    ids = {(row[1], row[2], row[3]): int(row[0]) for row in rows}
+    listed = yield from _rows_by_id("docs", "id, kind, ref, start", docs)
+    ids = {(kind, ref, start): int(number) for number, kind, ref, start in listed.values()}
     read: list[tuple[int, SearchDocument]] = []
-    for kind in dict.fromkeys(row[1] for row in rows):
+    for kind in dict.fromkeys(kind for kind, _, _ in ids):
         if kind not in KINDS:
             raise IndexDamaged(
                 f"the search index names {kind!r}, which is no kind of row", remedy="`clew doctor --repair` rebuilds it"
             )
-        for doc in (yield from _documents(kind, [row[2] for row in rows if row[1] == kind])):
+        refs = list(dict.fromkeys(ref for its_kind, ref, _ in ids if its_kind == kind))
+        column = "t.id" if kind == "system" else "m.id"
+        found = yield from documents_where(kind, f"{column} IN ({', '.join('?' * len(refs))})", *refs)
+        for doc in (doc for _, docs_of_row in found for doc in docs_of_row):
             number = ids.get((kind, doc.origin.ref, doc.start))
             if number is not None:
                 read.append((number, doc))
@@ -292,13 +292,6 @@ def _scored(
     scored = score_text(text, parsed, rarities, USUAL_TURN_CHARS if is_turn else USUAL_CHARS)
     of_days = score_days(doc.origin.at, parsed.days) if doc.origin.kind == "message" else 0.0
     return TextScore(scored.score + of_days, scored.found) if of_days else scored
-
-
-def _documents(kind: DocKind, refs: Sequence[int]) -> Steps[list[SearchDocument]]:
-    unique = list(dict.fromkeys(refs))
-    column = "t.id" if kind == "system" else "m.id"
-    found = yield from documents_where(kind, f"{column} IN ({', '.join('?' * len(unique))})", *unique)
-    return [doc for _, docs in found for doc in docs]
 
 
 def _read_beside(

@@ -59,8 +59,6 @@ _WAITS = (
     " AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.doc = d.id AND v.model = ?)"
 )
 
-IndexWaiting: TypeAlias = Callable[[], Awaitable[None]]
-"""Indexes the rows that wait for it: only documents of the index have vectors."""
 DocumentKey: TypeAlias = tuple[str, int]
 """The kind and the row of a document."""
 
@@ -145,9 +143,11 @@ def passages_of(text: str) -> list[tuple[int, int]]:
 class VectorMaker:
     """Makes the vectors of a database: some before a question is searched, the rest in the background."""
 
-    def __init__(self, embedder: Embedder, database: Database) -> None:
+    def __init__(self, embedder: Embedder, database: Database, index_waiting: Callable[[], Awaitable[None]]) -> None:
+        """`index_waiting` indexes the rows that wait for it: only documents of the index have vectors."""
         self._embedder = embedder
         self._database = database
+        self._index_waiting = index_waiting
         self._embedding: asyncio.Task[None] | None = None
         self._one_embeds = asyncio.Lock()
         self._unembedded_rows = 0
@@ -155,7 +155,7 @@ class VectorMaker:
         self._embedded_at: int | None = None
         """How many rows had been appended when last nothing waited for vectors."""
 
-    async def embed_waiting(self, index_waiting: IndexWaiting, most: int | None = None) -> int:
+    async def embed_waiting(self, most: int | None = None) -> int:
         """Make vectors of every document that waits for them, or of the newest; of how many they were made."""
         made = 0
         while most is None or made < most:
@@ -163,7 +163,7 @@ class VectorMaker:
                 appended = self._appended_rows
                 if self._embedded_at == appended:
                     break
-                await index_waiting()
+                await self._index_waiting()
                 count = await self._embed_next()
                 if not count:
                     self._embedded_at = appended
@@ -175,18 +175,18 @@ class VectorMaker:
         sql = f"SELECT count(*) FROM docs d WHERE {_WAITS}"  # noqa: S608 (fixed text)
         return await self._database.read(lambda: fetch_number(sql, self._embedder.name))
 
-    async def meaning_of(self, question: str, index_waiting: IndexWaiting) -> AskedMeaning:
+    async def meaning_of(self, question: str) -> AskedMeaning:
         """The vector of a question, once the newest documents have theirs."""
-        if await self.embed_waiting(index_waiting, _EMBEDDED_BEFORE_SEARCH) >= _EMBEDDED_BEFORE_SEARCH:
-            self._embed_soon(index_waiting)
+        if await self.embed_waiting(_EMBEDDED_BEFORE_SEARCH) >= _EMBEDDED_BEFORE_SEARCH:
+            self._embed_soon()
         return AskedMeaning(self._embedder, (await asyncio.to_thread(self._embedder.embed, [question]))[0])
 
-    def count_added(self, added: int, index_waiting: IndexWaiting) -> None:
+    def count_added(self, added: int) -> None:
         """Note that rows were appended; now and then they get vectors in the background."""
         self._appended_rows += added
         self._unembedded_rows += added
         if self._unembedded_rows >= _EMBED_EVERY_ROWS:
-            self._embed_soon(index_waiting)
+            self._embed_soon()
 
     def forget(self) -> None:
         """Look again for documents without vectors: the index was made anew."""
@@ -209,15 +209,15 @@ class VectorMaker:
             await self._database.write(lambda: _keep_vectors(name, made))
         return len(waiting)
 
-    def _embed_soon(self, index_waiting: IndexWaiting) -> None:
+    def _embed_soon(self) -> None:
         if self._embedding is None or self._embedding.done():
             self._unembedded_rows = 0
-            self._embedding = asyncio.create_task(self._embed_behind(index_waiting))
+            self._embedding = asyncio.create_task(self._embed_behind())
 
-    async def _embed_behind(self, index_waiting: IndexWaiting) -> None:
+    async def _embed_behind(self) -> None:
         # What could not be read or written now waits for the next time.
         with suppress(ClewError):
-            await self.embed_waiting(index_waiting)
+            await self.embed_waiting()
 
 
 def _waiting_documents(model: str, limit: int) -> Steps[list[_WaitingDocument]]:
@@ -255,14 +255,10 @@ def nearest_documents(asked: AskedMeaning, filters: SearchFilters, told_by: Role
     if (yield from schema_version()) < FIRST_WITH_VECTORS:
         return []
     conversations = [conversation for conversation, _ in filters.segments]
-    of_documents = replace(filters, segments=())
+    of_documents = replace(filters, kinds=()) if "message" in filters.kinds else filters
     if conversations and all(stop is None for _, stop in filters.segments):
         # The conversations are the owner's, or the scope would not have been found.
-        of_documents = replace(of_documents, owner=None)
-    else:
-        of_documents = replace(of_documents, segments=filters.segments)
-    if "message" in filters.kinds:
-        of_documents = replace(of_documents, kinds=())
+        of_documents = replace(of_documents, segments=(), owner=None)
     conditions, params = filter_conditions(of_documents, {name: f"d.{name}" for name in BY_NAME})
     # Without a condition on documents none is looked up: that takes as long as reading the vectors.
     joined = " JOIN docs d ON d.id = v.doc" if conditions else ""
