@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from clew.errors import ClewError, StaleHistory, UnknownSession
 from clew.messages import DialectName, History, Item, Message, Tool, detect_dialect
@@ -18,9 +18,6 @@ from clew.turn.recall import OpenedMessage, found_texts, is_message_name, open_m
 from clew.turn.request import MANY_MESSAGES, ModelTarget, TurnOptions, call_of
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage
-
-_Result = TypeVar("_Result")
-"""Messages before and after one that is opened by its number."""
 
 
 @dataclass(frozen=True, slots=True)
