@@ -319,10 +319,10 @@ async def compaction_lease(
 
     `on_waited` is called when it had to be waited for: its former holder has probably compacted.
     """
-    lease = await _take_lease(services, session)
-    waited = lease is None
-    if lease is None:
-        lease = await _wait_for_lease(services, session)
+    lease, tries = await _take_lease(services, session), 0
+    while lease is None and tries < _LEASE_TRIES:
+        await services.options.sleep(_LEASE_WAIT_SECONDS)
+        lease, tries = await _take_lease(services, session), tries + 1
     if lease is None:
         services.tell(
             Notice("Another process is compacting this conversation and has not ended; this turn continues without it.")
@@ -331,7 +331,7 @@ async def compaction_lease(
         return
     renewing = asyncio.create_task(_renew(services, lease))
     try:
-        if waited:
+        if tries:
             await on_waited()
         yield lease
     finally:
@@ -339,45 +339,35 @@ async def compaction_lease(
         await uninterruptible(services.store.release_lease(lease))
 
 
-async def _wait_for_lease(services: TurnServices, session: str) -> Lease | None:
-    for _ in range(_LEASE_TRIES):
-        await services.options.sleep(_LEASE_WAIT_SECONDS)
-        lease = await _take_lease(services, session)
-        if lease is not None:
-            return lease
-    return None
-
-
 async def _take_lease(services: TurnServices, session: str) -> Lease | None:
-    """The lease, if it is free. After a cancellation the lease is given back."""
+    """The lease, if it is free. One that is taken while the caller is cancelled is given back."""
     seconds = services.options.lease_seconds
     taking = asyncio.ensure_future(services.store.take_lease(session, services.lease_holder, seconds))
+
+    async def give_back() -> None:
+        with contextlib.suppress(StoreError):
+            if (lease := await taking) is not None:
+                await services.store.release_lease(lease)
+
     try:
         return await asyncio.shield(taking)
     except asyncio.CancelledError:
-        await uninterruptible(_give_back(services, taking))
+        await uninterruptible(give_back())
         raise
-
-
-async def _give_back(services: TurnServices, taking: asyncio.Future[Lease | None]) -> None:
-    with contextlib.suppress(StoreError):
-        lease = await taking
-        if lease is not None:
-            await services.store.release_lease(lease)
 
 
 async def _renew(services: TurnServices, lease: Lease) -> None:
     while True:
         await asyncio.sleep(lease.seconds / 3)
-        # A lease that runs out is found out by the commit.
+        # The commit detects a lease that ran out.
         with contextlib.suppress(StoreError):
             await services.store.renew_lease(lease)
 
 
 async def uninterruptible(work: Coroutine[Any, Any, _Value]) -> _Value:
-    """The result of short work that must not end half done, such as writing down a reply that was paid for.
+    """The result of short work that must not end half done, such as storing a reply that was paid for.
 
-    However often the caller is cancelled meanwhile, it is cancelled once the work is done.
+    A caller that is cancelled meanwhile, once or often, is cancelled when the work is done.
     """
     task = asyncio.ensure_future(work)
     stop: asyncio.CancelledError | None = None

@@ -77,7 +77,7 @@ class Conversation:
     preparer: CompactionPreparer
     engine_sees_all: bool
     """Whether the engine has observed every message from the first on."""
-    pending_calls: list[ModelCall]
+    pending_calls: list[ModelCall] = field(default_factory=list)
     """Calls of the summariser that are not stored yet."""
     stored_state: Any = None
     """The state of the engine as the store has it."""
@@ -332,7 +332,7 @@ class Conversation:
         """Compact if the real size of the newest prompt says so. Calls get their results first."""
         async with self.locks.compaction:
             real = self.view.last_prompt_tokens
-            if self.view.open_group() < len(self.messages) or not real:
+            if self.has_open_calls or not real:
                 return
             if self.is_compacted and self.view.appended <= 1:
                 # Only the reply has come since: what was just compacted would be compacted again for hardly anything.

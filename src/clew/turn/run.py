@@ -34,9 +34,9 @@ from clew.turn.runtime import Runtime
 from clew.usage import MAX_COUNT, CanonicalUsage, normalize_usage
 
 STOPPED = "[stopped by the user]"
-"""Behind what was written of a reply that a person stopped."""
+"""Behind the partial text of a reply that a person stopped."""
 BROKEN_OFF = "[the reply ended early: the connection or the provider failed]"
-"""Behind what was written of a reply that ended without its end."""
+"""Behind the partial text of a reply that the connection or the provider broke off."""
 _NAMED_REPAIRS = 3
 
 
@@ -69,7 +69,7 @@ async def answer(conversation: Conversation, options: TurnOptions, *, compact_af
     await conversation.fit(options)
     options = await _with_recall(conversation, options)
     sent = await send_or_recover(conversation, options)
-    # A stop between its coming and its keeping would lose it, or have it kept twice.
+    # A cancellation between receiving and storing it would lose it, or store it twice.
     reply = await uninterruptible(record(conversation, options, sent))
     if compact_after:
         await conversation.compact_after_reply()
@@ -86,7 +86,7 @@ async def _with_recall(conversation: Conversation, options: TurnOptions) -> Turn
 
 
 async def receive(runtime: Runtime, session: str, incoming: Sequence[Message]) -> None:
-    """Messages into the history without asking the model: what was said elsewhere, a reply that was stopped."""
+    """Append messages to the history without asking the model."""
     conversation = await runtime.conversation(session)
     async with conversation.locks.turn:
         await append_incoming(conversation, incoming, to_send=False)
@@ -98,7 +98,7 @@ async def keep_partial_reply(runtime: Runtime, session: str, text: str, mark: st
     Its call is kept with our own count of the tokens, since no usage was received.
     """
     conversation = await runtime.conversation(session)
-    # Where the stop followed the reply, while the conversation was being compacted, it is there already.
+    # The whole reply is stored already if the stop arrived while the conversation was being compacted.
     is_kept = any(message["role"] == "assistant" for message in conversation.messages[-1:])
     if not text.strip() or is_kept:
         return
@@ -122,10 +122,7 @@ async def append_incoming(conversation: Conversation, incoming: Sequence[Message
         services.tell(Notice(repaired.notice))
     limits = limits_for_window(conversation.window.tokens, services.options.output_limits)
     bounded = bound_incoming(waiting, repaired.messages, services.options.spill, limits)
-    for spilled, text in bounded.spilled:
-        path = str(spilled.spilled.path)
-        await services.store.keep_output(NewOutput(conversation.session, text, spilled.tool, path))
-        services.tell(OutputSpilled(conversation.session, spilled.tool, spilled.chars))
+    await _keep_outputs(conversation, bounded)
     if bounded.messages:
         await conversation.append(bounded.messages)
 
@@ -147,7 +144,7 @@ def repair_incoming(waiting: Sequence[Message], incoming: Sequence[Message], *, 
     if not done.repairs:
         return RepairedMessages(incoming)
     repairs = "; ".join(f"{each.problem} ({each.remedy})" for each in done.repairs[:_NAMED_REPAIRS])
-    # What waited is in the history already, as it is; what a repair put in for it is new.
+    # Waiting calls and results are in the history already; results that the repair added for them are new.
     fresh = [
         message
         for message, index in zip(done.messages, done.indexes, strict=True)
@@ -172,7 +169,7 @@ def bound_incoming(
         return BoundedMessages(messages)
     turns = [_bound_turn(turn, spill, limits) for turn in _turns([*waiting, *messages])]
     bounded = [message for turn in turns for message in turn.messages]
-    # What waited is in the history already, as it is.
+    # Waiting calls and results are in the history already.
     return BoundedMessages(bounded[len(waiting) :], [each for turn in turns for each in turn.spilled])
 
 
@@ -197,11 +194,16 @@ async def bound_newest(conversation: Conversation) -> bool:
     prepared = PreparedCompaction(view, Compaction(view.messages, tuple(items), tokens, tokens), engine="spill")
     async with conversation.locks.compaction:
         done = await conversation.compact_or_keep(CompactionRequest("spill", tokens, force=True), prepared)
-    for spilled, text in bounded.spilled:
-        path = str(spilled.spilled.path)
-        await services.store.keep_output(NewOutput(conversation.session, text, spilled.tool, path))
-        services.tell(OutputSpilled(conversation.session, spilled.tool, spilled.chars))
+    await _keep_outputs(conversation, bounded)
     return done is not None
+
+
+async def _keep_outputs(conversation: Conversation, bounded: BoundedMessages) -> None:
+    """Store the results that went to files, so that search finds them."""
+    for spilled, text in bounded.spilled:
+        output = NewOutput(conversation.session, text, spilled.tool, str(spilled.spilled.path))
+        await conversation.services.store.keep_output(output)
+        conversation.services.tell(OutputSpilled(conversation.session, spilled.tool, spilled.chars))
 
 
 def _turns(messages: Sequence[Message]) -> list[list[Message]]:

@@ -12,7 +12,7 @@ from clew.engines import ContextEngine, EngineSetup, SessionStart
 from clew.errors import StoreError
 from clew.events import Events, Notice
 from clew.handoff import ModelSummarizer, Summary, SummaryInput, summarize_builtin
-from clew.store import ModelCall, Store
+from clew.store import Store
 from clew.tokens import Calibration, counter_for
 from clew.tooloutput import SpillFolder
 from clew.turn.automatic_recall import AutomaticRecall
@@ -117,7 +117,6 @@ class Runtime(TurnServices):
         pins, is_large = pins_from_plain(state.get(PINS_STATE)), len(stored.messages) > MANY_MESSAGES
         view = await self.in_thread(ConversationView, stored, self.target.model, prompt, pins, when=is_large)
         view.size.calibration = Calibration.from_plain(state.get(CALIBRATION_STATE + self.target.model))
-        calls: list[ModelCall] = []
 
         def opened() -> Conversation:
             found = reference()
@@ -135,7 +134,6 @@ class Runtime(TurnServices):
             engine=engine,
             preparer=CompactionPreparer(self, engine, view),
             engine_sees_all=stored.next_seq == 0,
-            pending_calls=calls,
             stored_state=state.get(ENGINE_STATE + engine.name),
             recall=self._recall(view, chain[0].owner),
         )

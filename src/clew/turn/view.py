@@ -26,10 +26,9 @@ _PINS_HEADING = (
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A text that comes back word for word after a compaction: a message, or a skill that was opened.
+    """A text that is shown word for word also after a compaction: a message, or a skill that was opened.
 
-    While it is in view nothing is done. When a compaction has folded it, it follows the system prompt: there the
-    prefix moves with the compaction anyway.
+    When a compaction has folded its message, it follows the system prompt: the prefix moves with the compaction anyway.
     """
 
     label: str
@@ -100,7 +99,7 @@ class ConversationView:
         """The system prompt without what a compaction puts behind it."""
         self.pins = tuple(pins)
         self.pinned_text = ""
-        """The pins that are not among the messages, as they follow the system prompt."""
+        """The pins that are not among the messages, as text behind the system prompt."""
         self.size = ConversationSize(counter_for(model))
         self.last_prompt_tokens = 0
         """As the provider reported for the newest reply; 0 without a report, or when the view has changed since."""
@@ -216,17 +215,14 @@ class ConversationView:
         return all(old is new for old, new in zip(view.messages, self.messages, strict=False))
 
     def system_message(self, *, as_block: bool) -> Message | None:
-        """The system prompt; after a compaction with a note and pins behind it, which leaves what is cached cached."""
-        if self.base is not None or self.pinned_text:
-            return self._with_note_and(self.pinned_text, as_block=as_block, has_note=self.base is not None)
-        return self.prompt
+        """The system prompt; after a compaction followed by a note and pins, so that it stays cached."""
+        return self._prompt_with(self.pinned_text, as_block=as_block, has_note=self.base is not None)
 
-    def _with_note_and(self, pinned: str, *, as_block: bool, has_note: bool = True) -> Message | None:
-        """The system prompt as it is after a compaction that leaves these pins out of view."""
+    def _prompt_with(self, pinned: str, *, as_block: bool, has_note: bool) -> Message | None:
         if self.prompt is None:
             return {"role": "system", "content": pinned} if pinned else None
         behind = "\n\n".join(text for text in (SYSTEM_NOTE if has_note else "", pinned) if text)
-        return with_text_after_system(self.prompt, behind, as_block=as_block)
+        return with_text_after_system(self.prompt, behind, as_block=as_block) if behind else self.prompt
 
     def set_prompt(self, prompt: Message | None) -> None:
         if prompt != self.prompt:
@@ -257,17 +253,21 @@ class ConversationView:
         return (f"the system prompt ({self.size.system:,} tokens)", f"the tools ({self.size.tools:,} tokens)")
 
     def _place_pins(self) -> None:
-        shown = {text_of(message) for message in self.messages} if self.pins else set()
-        self.pinned_text = pinned_text(pin for pin in self.pins if pin.text not in shown)
+        self.pinned_text = self._pins_beside(self.messages)
         self._count_prompt()
+
+    def _pins_beside(self, messages: Sequence[Message]) -> str:
+        """The pins that are not among these messages, as text."""
+        shown = {text_of(message) for message in messages} if self.pins else set()
+        return pinned_text(pin for pin in self.pins if pin.text not in shown)
 
     def counted_with(self, replaced: int, messages: Sequence[Message]) -> int:
         """Our own count of the next request once `messages` represent the first `replaced` ones by a compaction."""
         known = self._counts_of(messages)
         unknown = [message for message in messages if id(message) not in known]
         shown = sum(known.get(id(message), 0) for message in messages) + sum(count_each(unknown, self._model))
-        texts = {text_of(message) for message in (*messages, *self.messages[replaced:])} if self.pins else set()
-        prompt = self._with_note_and(pinned_text(pin for pin in self.pins if pin.text not in texts), as_block=False)
+        pinned = self._pins_beside([*messages, *self.messages[replaced:]] if self.pins else ())
+        prompt = self._prompt_with(pinned, as_block=False, has_note=True)
         system = counter_for(self._model).system(prompt.get("content") if prompt else None)
         return self.size.counted - self.size.between(0, replaced) + shown + system - self.size.system
 
