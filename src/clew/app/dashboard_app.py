@@ -173,8 +173,7 @@ class DashboardPages:
         """Begin to read what will be asked for, before anybody asks."""
         self._routes.read_ahead()
 
-    def owns(self, path: str) -> bool:
-        return is_dashboard_path(path)
+    owns = staticmethod(is_dashboard_path)
 
     async def _find_asker(self, request: web.Request) -> HostedCaller:
         try:

@@ -144,10 +144,12 @@ class PlanningEngine(ContextEngine, Generic[StateT, BudgetsT]):
 
     def update_from_response(self, usage: CanonicalUsage) -> None:
         super().update_from_response(usage)
-        self._own_state = replace(self._own_state, strikes=self._strikes_at(self.last_prompt_tokens))
+        if self._own_state.strikes.count:
+            self._own_state = replace(self._own_state, strikes=self._strikes_at(self.last_prompt_tokens))
 
     def _strikes_at(self, tokens: int) -> Strikes:
-        return self._own_state.strikes.after_growth(tokens, self._budgets.threshold)
+        strikes = self._own_state.strikes
+        return strikes.after_growth(tokens, self._budgets.threshold) if strikes.count else strikes
 
     # -- when ----------------------------------------------------------------------------------------------------------
 
@@ -157,12 +159,13 @@ class PlanningEngine(ContextEngine, Generic[StateT, BudgetsT]):
 
     def get_status(self) -> EngineStatus:
         strikes, budgets = self._own_state.strikes, self._budgets
-        paused = self.paused_because if strikes.is_paused else None
+        paused = self.paused_because if strikes.count and strikes.is_paused else None
         return EngineStatus(self.last_prompt_tokens, budgets.threshold, budgets.window, strikes.compactions, paused)
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
-        return super().should_compress(tokens) and not self._strikes_at(tokens).is_paused
+        is_due = self.settings.enabled and tokens >= self._budgets.threshold
+        return is_due and not self._strikes_at(tokens).is_paused
 
     def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
         return bool(self._plan(messages).cut.folded)
