@@ -1,6 +1,6 @@
-"""One turn: append the new messages, make it fit, send or recover, record the reply. For library, agent and gateway.
+"""One turn: append the new messages, make the request fit, send or recover, record the reply.
 
-A turn is one call of the model. An agent runs the tools that a reply asks for and comes back with their results.
+A turn is one call of the model. An agent runs the tools of the reply and starts the next turn with their results.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ async def run_turn(
     tools: Sequence[Tool] = (),
     on_delta: OnDelta | None = None,
 ) -> Reply:
-    """The reply to the new messages. `inject` is seen by the model in this turn only, and never enters the history.
+    """The reply to the new messages. `inject` is part of this turn's request alone, and never enters the history.
 
-    Give the same `tools` object turn after turn: it is then counted once. With nothing incoming, the model is asked
-    again about the history as it is. Turns of one conversation wait for each other.
+    A `tools` object that is given again is not counted again. Without incoming messages the model is asked about the
+    history as it is. Turns of one conversation wait for each other.
     """
     conversation = await runtime.conversation(session)
     async with conversation.locks.turn:
@@ -61,7 +61,7 @@ async def run_turn(
 
 
 async def answer(conversation: Conversation, options: TurnOptions, *, compact_after: bool = True) -> Reply:
-    """The rest of a turn, when the new messages are in the history: for hosts that put it there themselves.
+    """The rest of a turn once the new messages are in the history: for hosts that put them there.
 
     The caller holds `conversation.locks.turn`. Without `compact_after` the reply does not wait for a compaction: the
     next request is made to fit before it is sent in any case.
@@ -77,10 +77,10 @@ async def answer(conversation: Conversation, options: TurnOptions, *, compact_af
 
 
 async def _with_recall(conversation: Conversation, options: TurnOptions) -> TurnOptions:
-    """The options of a turn with what comes back by itself behind the newest message."""
+    """The options of a turn with what automatic recall injects."""
     recall = conversation.recall
     if recall is None or not (conversation.is_compacted or recall.is_everywhere):
-        return options  # all that there is to recall is in view
+        return options  # everything is in view
     tokens = conversation.request_tokens(options)
     return await recall.for_turn(options, conversation.window.tokens, conversation.target.model, tokens)
 
@@ -93,9 +93,9 @@ async def receive(runtime: Runtime, session: str, incoming: Sequence[Message]) -
 
 
 async def keep_partial_reply(runtime: Runtime, session: str, text: str, mark: str = STOPPED) -> None:
-    """Keep a reply that was broken off, as far as received, with `mark` behind it.
+    """Store the part of an interrupted reply that was received, with `mark` behind it.
 
-    Its call is kept with our own count of the tokens, since no usage was received.
+    Its call is stored with our count of the tokens, since no usage was received.
     """
     conversation = await runtime.conversation(session)
     # The whole reply is stored already if the stop arrived while the conversation was being compacted.
@@ -108,11 +108,11 @@ async def keep_partial_reply(runtime: Runtime, session: str, text: str, mark: st
         await conversation.append([{"role": "assistant", "content": f"{text.rstrip()}\n\n{mark}"}], call)
 
 
-# -- what comes in -----------------------------------------------------------------------------------------------------
+# -- incoming messages -------------------------------------------------------------------------------------------------
 
 
 async def append_incoming(conversation: Conversation, incoming: Sequence[Message], *, to_send: bool) -> None:
-    """Append messages from outside: repaired, and tool results that are too large spilled to files.
+    """Append incoming messages: repaired, and with tool results that are too large written to files.
 
     With `to_send`, calls without a result get a stub.
     """
@@ -133,7 +133,7 @@ class RepairedMessages:
 
     messages: Sequence[Message]
     notice: str = ""
-    """What was repaired, for people."""
+    """The repairs, for people."""
 
 
 def repair_incoming(waiting: Sequence[Message], incoming: Sequence[Message], *, to_send: bool) -> RepairedMessages:
@@ -174,9 +174,9 @@ def bound_incoming(
 
 
 async def bound_newest(conversation: Conversation) -> bool:
-    """Shorten the newest tool results that are too large, in the view alone: for hosts that store messages as received.
+    """Shorten the newest tool results that are too large in the view alone, for hosts that store messages as received.
 
-    Whether there were any. It is a compaction like any other, which can be undone.
+    Return whether there were any. It is a compaction, which can be undone.
     """
     services, view = conversation.services, conversation.view.compactable()
     start = next((at for at in range(len(view.messages), 0, -1) if view.messages[at - 1]["role"] == "assistant"), 0)
@@ -229,13 +229,13 @@ def _bound_turn(turn: Sequence[Message], spill: SpillFolder, limits: ToolOutputL
     return BoundedMessages(together.messages, spilled)
 
 
-# -- what goes out -----------------------------------------------------------------------------------------------------
+# -- replies -----------------------------------------------------------------------------------------------------------
 
 
 async def record(conversation: Conversation, options: TurnOptions, sent: SentRequest) -> Reply:
-    """Put the reply into the history with what it took, in one transaction; the reply as it was kept."""
+    """Store the reply with its usage in one transaction; return it as stored."""
     services, reported = conversation.services, sent.reply.usage
-    # A provider may be a stranger's, and no figure of it may lose the reply.
+    # A provider may be a plugin, and no figure of it may lose the reply.
     usage = None if reported is None else normalize_usage(reported)
     reply = repair_reply(sent.reply)
     ttl = services.cache_policy(conversation.target).ttl
@@ -263,7 +263,7 @@ async def record(conversation: Conversation, options: TurnOptions, sent: SentReq
 
 
 def repair_reply(reply: Reply) -> Reply:
-    """The reply, repaired where no provider would take it back: without content, with calls that cannot be read."""
+    """The reply, repaired if a provider would refuse it in a request: without content, or with unreadable calls."""
     message = _with_distinct_ids(reply.message)
     done = repair([message], open_end=True)
     kept = done.messages[0] if done.repairs and done.messages else message
@@ -271,10 +271,10 @@ def repair_reply(reply: Reply) -> Reply:
 
 
 def _with_distinct_ids(message: Message) -> Message:
-    """Some servers give all calls of a reply one id. Each was meant: a repair would keep the first alone."""
+    """Distinct ids for the calls of a reply: some servers give all one id, and a repair would keep the first alone."""
     calls = calls_of(message)
     if not all(isinstance(call, dict) and isinstance(call.get("id"), str) for call in calls):
-        return message  # broken in another way, which the repair knows
+        return message  # another defect, which `repair` handles
     taken: set[str] = set()
     distinct: list[ToolCall] = []
     for number, call in enumerate(calls):
