@@ -77,7 +77,7 @@ def test_a_line_that_was_read_twice_comes_once_and_not_again() -> None:
     text = shown(lines, "open_gate")
     assert text.count("quay_key") == 1 and text.startswith("m3 ")
     unknown = Unknown(lambda _: True, lambda _: True, lambda _: False)
-    keys = lines.keys_of([*lines.select({"open_gate": 1.0}, unknown)])
+    keys = [key for excerpt in lines.select({"open_gate": 1.0}, unknown) for key in excerpt.keys]
     assert shown(lines, "open_gate", told=keys) == ""
 
 

@@ -7,6 +7,7 @@ cost no more than copying a list.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from clew.errors import InvalidArgument
@@ -60,14 +61,16 @@ def apply_cache_control(messages: Iterable[Any], ttl: str = "5m", native: bool =
     if not isinstance(taken, int) or taken < 0:
         raise InvalidArgument(f"taken = {taken!r:.80} breakpoints is not a count", remedy="pass 0 or more")
     marked = list(as_sequence(messages))
-    back = _searched_from(marked)
-    objects = _read_objects(marked, (*range(min(SEARCHED_FIRST, len(marked))), *range(back, len(marked))))
+    back = max(SEARCHED_FIRST, len(marked) - SEARCHED_LAST)
+    objects = _read_objects(marked, _searched(marked))
     newest = _newest_positions(marked, native, back)
     if len(newest) < NEWEST_MARKED:
         objects |= _read_objects(marked, range(SEARCHED_FIRST, back))
         newest = _newest_positions(marked, native)
-    first = _system_position(marked, native)
-    _place_markers(marked, first + newest[:1], newest[1:], max(0, MOST_BREAKPOINTS - taken), chosen)
+    has_prompt = bool(marked) and marked[0].get("role") in SYSTEM_ROLES
+    first = position_for_marker(marked[0], 0, native) if has_prompt else None
+    required = [first, *newest[:1]] if first else newest[:1]
+    _place_markers(marked, required, newest[1:], max(0, MOST_BREAKPOINTS - taken), chosen)
     for index, (original, read) in objects.items():
         if marked[index] is read:
             marked[index] = original
@@ -89,24 +92,11 @@ def _read_objects(messages: list[Any], indexes: Iterable[int]) -> dict[int, tupl
     return objects
 
 
-def _system_position(messages: list[Message], on_message: bool) -> list[MarkerPosition]:
-    if not messages or messages[0].get("role") not in SYSTEM_ROLES:
-        return []
-    position = position_for_marker(messages[0], 0, on_message)
-    return [position] if position else []
-
-
 def _newest_positions(messages: list[Message], on_message: bool, start: int = 0) -> list[MarkerPosition]:
-    positions: list[MarkerPosition] = []
-    for index in range(len(messages) - 1, start - 1, -1):
-        if messages[index].get("role") in SYSTEM_ROLES:
-            continue
-        position = position_for_marker(messages[index], index, on_message)
-        if position:
-            positions.append(position)
-            if len(positions) == NEWEST_MARKED:
-                break
-    return positions
+    """The newest positions for markers, from the last message back to the one at `start`."""
+    spoken = (at for at in range(len(messages) - 1, start - 1, -1) if messages[at].get("role") not in SYSTEM_ROLES)
+    found = (position_for_marker(messages[at], at, on_message) for at in spoken)
+    return list(islice(filter(None, found), NEWEST_MARKED))
 
 
 def _place_markers(
@@ -114,10 +104,6 @@ def _place_markers(
 ) -> None:
     """Mark the required positions, then those marked already, then the optional ones, as long as there is room."""
     existing = _existing_markers(messages)
-    if not existing:
-        for position in (required + optional)[:room]:
-            messages[position.message] = with_marker(messages[position.message], position, ttl)
-        return
     order = dict.fromkeys([*required, *sorted(existing, reverse=True), *optional])
     chosen = list(order)[:room]
     kept = {position: existing[position] for position in chosen if position in existing}
@@ -131,21 +117,21 @@ def _place_markers(
             )
 
 
-def _searched_from(messages: list[Any]) -> int:
-    return max(SEARCHED_FIRST, len(messages) - SEARCHED_LAST)
+def _searched(messages: list[Any]) -> list[int]:
+    """The indexes of the messages in which markers are searched for."""
+    count = len(messages)
+    return [*range(min(SEARCHED_FIRST, count)), *range(max(SEARCHED_FIRST, count - SEARCHED_LAST), count)]
 
 
 def _existing_markers(messages: list[Message]) -> dict[MarkerPosition, Ttl]:
     """The markers among the first and last messages, with their TTLs."""
-    back = _searched_from(messages)
     # Most messages are a plain string without a marker, and are passed over quickly.
-    candidates = [
-        (index, message)
-        for start, some in ((0, messages[:SEARCHED_FIRST]), (back, messages[back:]))
-        for index, message in enumerate(some, start)
-        if MARKER in message or type(message.get("content")) is list
-    ]
-    return {position: ttl for index, message in candidates for position, ttl in markers_in(message, index)}
+    return {
+        position: ttl
+        for index in _searched(messages)
+        if MARKER in messages[index] or type(messages[index].get("content")) is list
+        for position, ttl in markers_in(messages[index], index)
+    }
 
 
 def _allowed_ttl(ttl: Ttl, position: MarkerPosition, kept: Mapping[MarkerPosition, Ttl]) -> Ttl:
@@ -188,11 +174,8 @@ def position_for_marker(message: Message, index: int, on_message: bool) -> Marke
         return MarkerPosition(index) if on_message else None
     if isinstance(content, str):
         return MarkerPosition(index, 0)
-    if isinstance(content, list):
-        return next(
-            (MarkerPosition(index, at) for at in range(len(content) - 1, -1, -1) if can_be_marked(content[at])), None
-        )
-    return None
+    parts = content if isinstance(content, list) else []
+    return next((MarkerPosition(index, at) for at in range(len(parts) - 1, -1, -1) if can_be_marked(parts[at])), None)
 
 
 def can_be_marked(part: object) -> bool:

@@ -21,99 +21,76 @@ MarkerSupport: TypeAlias = Literal["native", "parts", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class CachingProvider:
+    """A provider; several names or hosts are separated by spaces."""
+
     name: str
-    providers: tuple[str, ...]
-    """What a config may call it."""
-    hosts: tuple[str, ...]
-    """Host names as shell patterns."""
-    markers: MarkerSupport
-    fact: str
+    called: str
+    """In a config."""
+    hosts: str
+    """As shell patterns."""
+    markers: MarkerSupport = "nothing"
+    fact: str = "caches by itself"
     takes_key: bool = False
     """Whether `prompt_cache_key` is a field that it knows."""
     one_hour: str = ".*"
     """Which Claude models it keeps for an hour, as a pattern."""
 
 
+_BY_KEY = "caches by itself, steered by prompt_cache_key"
 CACHING_PROVIDERS = (
-    CachingProvider(
-        "Anthropic", ("anthropic", "claude"), ("*.anthropic.com",), "native", "markers on blocks, 5m and 1h"
-    ),
+    CachingProvider("Anthropic", "anthropic claude", "*.anthropic.com", "native", "markers on blocks, 5m and 1h"),
     CachingProvider(
         "Amazon Bedrock",
-        ("bedrock", "amazon-bedrock", "aws-bedrock", "aws"),
-        ("bedrock*.amazonaws.com", "bedrock*.api.aws"),
+        "bedrock amazon-bedrock aws-bedrock aws",
+        "bedrock*.amazonaws.com bedrock*.api.aws",
         "native",
         "InvokeModel takes Anthropic's body with its markers; Converse spells the same places cachePoint",
         one_hour=r"(opus|sonnet|haiku)-?(4[.-][5-9]|[5-9])",
     ),
     CachingProvider(
         "Google Vertex AI",
-        ("vertex", "vertex-ai", "vertexai", "google-vertex"),
-        ("*aiplatform.googleapis.com",),
+        "vertex vertex-ai vertexai google-vertex",
+        "*aiplatform.googleapis.com",
         "native",
         "Claude models take Anthropic's body with its markers",
     ),
     CachingProvider(
         "Microsoft Foundry",
-        ("foundry", "azure-foundry", "azure-anthropic"),
-        ("*.services.ai.azure.com",),
+        "foundry azure-foundry azure-anthropic",
+        "*.services.ai.azure.com",
         "native",
         "Claude models are served on Anthropic's wire",
     ),
     CachingProvider(
-        "OpenRouter", ("openrouter",), ("openrouter.ai", "*.openrouter.ai"), "parts", "markers inside content parts"
+        "OpenRouter", "openrouter", "openrouter.ai *.openrouter.ai", "parts", "markers inside content parts"
     ),
-    CachingProvider(
-        "LiteLLM", ("litellm", "litellm-proxy"), (), "parts", "content parts are passed on with their markers"
-    ),
+    CachingProvider("LiteLLM", "litellm litellm-proxy", "", "parts", "content parts are passed on with their markers"),
     CachingProvider(
         "Vercel AI Gateway",
-        ("vercel", "ai-gateway"),
-        ("ai-gateway.vercel.sh",),
+        "vercel ai-gateway",
+        "ai-gateway.vercel.sh",
         "parts",
         "passes markers on, adds none unless asked",
     ),
-    CachingProvider(
-        "Portkey", ("portkey",), ("api.portkey.ai",), "parts", "passes markers on to Anthropic and Bedrock"
-    ),
+    CachingProvider("Portkey", "portkey", "api.portkey.ai", "parts", "passes markers on to Anthropic and Bedrock"),
     CachingProvider(
         "GitHub Copilot",
-        ("copilot", "github-copilot"),
-        ("*.githubcopilot.com",),
-        "nothing",
-        "has a field of its own and does not read cache_control",
+        "copilot github-copilot",
+        "*.githubcopilot.com",
+        fact="has a field of its own and does not read cache_control",
     ),
-    CachingProvider(
-        "OpenAI",
-        ("openai", "openai-codex", "codex"),
-        ("api.openai.com", "chatgpt.com"),
-        "nothing",
-        "caches by itself, steered by prompt_cache_key",
-        takes_key=True,
-    ),
-    CachingProvider(
-        "Azure OpenAI",
-        ("azure", "azure-openai"),
-        ("*.openai.azure.com",),
-        "nothing",
-        "caches by itself, steered by prompt_cache_key",
-        takes_key=True,
-    ),
+    CachingProvider("OpenAI", "openai openai-codex codex", "api.openai.com chatgpt.com", fact=_BY_KEY, takes_key=True),
+    CachingProvider("Azure OpenAI", "azure azure-openai", "*.openai.azure.com", fact=_BY_KEY, takes_key=True),
     CachingProvider(
         "xAI",
-        ("xai", "grok"),
-        ("api.x.ai",),
-        "nothing",
-        "caches by itself; prompt_cache_key on Responses, the header x-grok-conv-id on chat completions",
+        "xai grok",
+        "api.x.ai",
+        fact="caches by itself; prompt_cache_key on Responses, the header x-grok-conv-id on chat completions",
         takes_key=True,
     ),
-    CachingProvider("DeepSeek", ("deepseek",), ("api.deepseek.com",), "nothing", "caches by itself"),
-    CachingProvider(
-        "Google Gemini", ("gemini", "google"), ("generativelanguage.googleapis.com",), "nothing", "caches by itself"
-    ),
-    CachingProvider(
-        "Moonshot", ("moonshot", "kimi"), ("api.moonshot.*", "api.kimi.com"), "nothing", "caches by itself"
-    ),
+    CachingProvider("DeepSeek", "deepseek", "api.deepseek.com"),
+    CachingProvider("Google Gemini", "gemini google", "generativelanguage.googleapis.com"),
+    CachingProvider("Moonshot", "moonshot kimi", "api.moonshot.* api.kimi.com"),
 )
 
 _CLAUDE = re.compile(r"(?:^|[^a-z0-9])claude(?![a-z])")
@@ -179,14 +156,13 @@ def _is_proxied(known: CachingProvider, host: str) -> bool:
 
 
 def _provider_of_host(host: str) -> CachingProvider | None:
-    return next(
-        (known for known in CACHING_PROVIDERS if any(fnmatchcase(host, pattern) for pattern in known.hosts)), None
-    )
+    known_hosts = ((known, pattern) for known in CACHING_PROVIDERS for pattern in known.hosts.split())
+    return next((known for known, pattern in known_hosts if fnmatchcase(host, pattern)), None)
 
 
 def _provider_named(provider: str | None) -> CachingProvider | None:
     name = _normalized(provider)
-    return next((known for known in CACHING_PROVIDERS if name in known.providers), None)
+    return next((known for known in CACHING_PROVIDERS if name in known.called.split()), None)
 
 
 def _normalized(provider: str | None) -> str:

@@ -21,16 +21,7 @@ if TYPE_CHECKING:
 SettingValue: TypeAlias = bool | int | float | str | None
 
 MASK = "********"
-_BOOLEANS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
-}
+_BOOLEANS = {**dict.fromkeys(("true", "yes", "on", "1"), True), **dict.fromkeys(("false", "no", "off", "0"), False)}
 _NULLS = frozenset({"null", "none", "~"})
 _LONGEST_VALUE = 60
 _SECRET_KEY = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
@@ -82,8 +73,7 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it: CLEW_, and the key in capitals with _ for each dot."""
-        return "CLEW_" + self.key.replace(".", "_").upper()
+        return variable_of(self.key)
 
     @property
     def allowed(self) -> str:
@@ -159,6 +149,11 @@ class Setting:
         return _USERINFO.sub(f"//{MASK}@", value) if isinstance(value, str) else str(value)
 
 
+def variable_of(key: str) -> str:
+    """The environment variable that sets a setting: CLEW_, and the key in capitals with _ for each dot."""
+    return "CLEW_" + key.replace(".", "_").upper()
+
+
 def settings_in(tree: type, prefix: str = "") -> Iterator[Setting]:
     """Every setting below a settings dataclass, depth first, in the order of declaration."""
     hints = get_type_hints(tree)
@@ -213,11 +208,8 @@ def is_secret_key(key: str) -> bool:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant: similar as a whole, or with the same last part."""
-    names = list(known)
     from difflib import get_close_matches  # only an error needs it
 
-    alike = get_close_matches(word, names, n=1, cutoff=0.8)
-    if alike:
-        return alike[0]
-    last = word.rpartition(".")[2]
-    return next((name for name in names if name.rpartition(".")[2] == last), None)
+    names, last = list(known), word.rpartition(".")[2]
+    same_end = [name for name in names if name.rpartition(".")[2] == last]
+    return next(iter(get_close_matches(word, names, n=1, cutoff=0.8) + same_end), None)

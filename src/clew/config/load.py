@@ -1,4 +1,4 @@
-"""Settings from their sources, each overruling the one before: defaults, file, environment, flags.
+"""Settings from their sources: defaults, file, environment, flags. A later source overrules an earlier one.
 
 `read_config` never raises for a setting: it collects every problem, and leaves an invalid value out. `load_config`
 raises them.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_type_hints
 
-from clew.config.declare import Setting, SettingValue, is_secret_key, nearest, shown_value
-from clew.config.entries import MCP_KEY, UPSTREAMS_KEY, McpServer, UpstreamEntry, servers_in, upstreams_in
+from clew.config.declare import Setting, SettingValue, is_secret_key, nearest, shown_value, variable_of
+from clew.config.entries import MCP_SERVERS, UPSTREAMS, McpServer, UpstreamEntry
 from clew.config.home import config_path, read_text
 from clew.config.settings import MOVED_SETTINGS, Settings, declared_settings
 from clew.errors import ConfigProblem, InvalidConfig
@@ -31,7 +32,7 @@ class SettingOrigin:
         return f"{self.kind} {self.where}".rstrip()
 
 
-DEFAULT_ORIGIN = SettingOrigin("default")
+_DEFAULT = SettingOrigin("default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,10 @@ class GivenValue:
     origin: SettingOrigin
     remedy: str = ""
     """What to do, where the key is not valid."""
+
+    @property
+    def shown(self) -> str:
+        return shown_value(self.value, is_secret_key(self.key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +65,11 @@ class LoadedConfig:
     upstreams: tuple[UpstreamEntry, ...] = ()
 
     def origin_of(self, key: str) -> SettingOrigin:
-        return self.origins.get(key, DEFAULT_ORIGIN)
+        return self.origins.get(key, _DEFAULT)
 
     def value_of(self, key: str) -> SettingValue:
         """The value of a setting by its key."""
-        value: Any = self.settings
-        for name in key.split("."):
-            value = getattr(value, name)
-        found: SettingValue = value
+        found: SettingValue = attrgetter(key)(self.settings)
         return found
 
 
@@ -105,7 +107,7 @@ def setting_named(key: str, source: str) -> Setting:
     """The setting with this key, old keys included; raises InvalidConfig, with the name that was probably meant."""
     setting = declared_settings().get(MOVED_SETTINGS.get(key, key))
     if setting is None:
-        raise InvalidConfig([_unknown(GivenValue(key, None, source, DEFAULT_ORIGIN))])
+        raise InvalidConfig([_unknown(GivenValue(key, None, source, _DEFAULT))])
     return setting
 
 
@@ -151,7 +153,7 @@ class _MergedSources:
     def _add(self, given: GivenValue) -> None:
         setting = declared_settings().get(given.key)
         if given.remedy:
-            self.problems.append(ConfigProblem(given.source, given.key, _shown(given), given.remedy))
+            self.problems.append(ConfigProblem(given.source, given.key, given.shown, given.remedy))
         elif setting is None:
             self.problems += _misplaced(given)
         elif setting.accepts(value := setting.from_yaml(given.value)):
@@ -170,23 +172,18 @@ def _from_file(path: Path, merged: _MergedSources) -> Iterator[GivenValue]:
     tree = parse_yaml(text, path)
     if tree is None:
         return
-    if MCP_KEY.partition(".")[0] in text:
-        merged.mcp_servers, wrong = servers_in(tree, path)
-        merged.problems += wrong
-    if UPSTREAMS_KEY.rpartition(".")[2] in text:
-        merged.upstreams, wrong = upstreams_in(tree, path)
-        merged.problems += wrong
+    merged.mcp_servers, wrong_servers = MCP_SERVERS.read(tree, path)
+    merged.upstreams, wrong_upstreams = UPSTREAMS.read(tree, path)
+    merged.problems += wrong_servers + wrong_upstreams
     for leaf in leaves_of(tree):
-        if f"{leaf.key}.".startswith((f"{MCP_KEY}.", f"{UPSTREAMS_KEY}.")):
-            continue
-        source = f"{path} line {leaf.line}"
-        yield GivenValue(leaf.key, leaf.value, source, SettingOrigin("file", f"line {leaf.line}"), leaf.remedy)
+        if not f"{leaf.key}.".startswith((f"{MCP_SERVERS.key}.", f"{UPSTREAMS.key}.")):
+            line = f"line {leaf.line}"
+            yield GivenValue(leaf.key, leaf.value, f"{path} {line}", SettingOrigin("file", line), leaf.remedy)
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[GivenValue]:
     for key in (*declared_settings(), *MOVED_SETTINGS):
-        setting = declared_settings()[MOVED_SETTINGS.get(key, key)]
-        variable = "CLEW_" + key.replace(".", "_").upper()
+        setting, variable = declared_settings()[MOVED_SETTINGS.get(key, key)], variable_of(key)
         text = environ.get(variable, "")
         if text.strip():
             yield GivenValue(key, setting.from_text(text), f"environment {variable}", SettingOrigin("env", variable))
@@ -202,13 +199,10 @@ def _from_flags(flags: Sequence[str]) -> Iterator[GivenValue]:
 
 def _misspelt_variables(environ: Mapping[str, str]) -> Iterator[str]:
     """A notice for each variable whose name is nearly one of ours; other CLEW_ variables are ignored."""
-    known = {setting.variable for setting in declared_settings().values()}
-    known |= {"CLEW_" + old.replace(".", "_").upper() for old in MOVED_SETTINGS} | {"CLEW_HOME"}
+    known = {*map(variable_of, (*declared_settings(), *MOVED_SETTINGS)), "CLEW_HOME"}
     for variable in environ:
-        if variable.startswith("CLEW_") and variable not in known:
-            meant = nearest(variable, known)
-            if meant:
-                yield f"environment {variable} is no setting and is not read; did you mean {meant}?"
+        if variable.startswith("CLEW_") and variable not in known and (meant := nearest(variable, known)):
+            yield f"environment {variable} is no setting and is not read; did you mean {meant}?"
 
 
 def _not_allowed(setting: Setting, value: object, source: str) -> ConfigProblem:
@@ -225,14 +219,10 @@ def _misplaced(given: GivenValue) -> Iterator[ConfigProblem]:
     if below:
         if given.value not in (None, {}):
             names = ", ".join(dict.fromkeys(name.partition(".")[0] for name in below))
-            yield ConfigProblem(given.source, given.key, _shown(given), f"not allowed; expects keys below it: {names}")
+            yield ConfigProblem(given.source, given.key, given.shown, f"not allowed; expects keys below it: {names}")
         return
     above = next((setting for key, setting in declared_settings().items() if given.key.startswith(f"{key}.")), None)
     yield _not_allowed(above, {}, given.source) if above else _unknown(given)
-
-
-def _shown(given: GivenValue) -> str:
-    return shown_value(given.value, is_secret_key(given.key))
 
 
 def _unknown(given: GivenValue) -> ConfigProblem:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -23,6 +23,8 @@ from clew.config.settings import MOVED_SETTINGS, declared_settings
 from clew.errors import ConfigProblem, InvalidConfig
 
 MAX_DEPTH = 12
+_Pair: TypeAlias = tuple[yaml.Node, yaml.Node]
+"""A key of the file and its value."""
 
 
 class _NotPlain(Exception):  # noqa: N818 (never leaves this module)
@@ -191,24 +193,28 @@ def _reads_as_text(value: str) -> bool:
 
 
 def _with_key(text: str, path: Path, names: Sequence[str], value: str) -> str:
-    node = parse_yaml(text, path)
-    if node is None:
+    group, depth, found = _place(text, path, names)
+    if group is None:
         return _with_lines(text, len(text), _block(names, value, 0))
-    for depth, name in enumerate(names):
-        found = _entry(node, name, path)
-        if found is None:
-            return _inserted(text, node, names[depth:], value)
-        key_node, below = found
-        rest = names[depth + 1 :]
-        if not rest:
-            return _replaced(text, key_node, below, value)
-        if not isinstance(below, yaml.MappingNode) or not below.value:
-            return _filled(text, key_node, below, rest, value)
-        node = below
-    raise AssertionError("a key has at least one name")
+    if found is None:
+        return _inserted(text, group, names[depth:], value)
+    if depth == len(names) - 1:
+        return _replaced(text, *found, value)
+    return _filled(text, *found, names[depth + 1 :], value)
 
 
-def _entry(node: yaml.MappingNode, name: str, path: Path) -> tuple[yaml.Node, yaml.Node] | None:
+def _place(text: str, path: Path, names: Sequence[str]) -> tuple[yaml.MappingNode | None, int, _Pair | None]:
+    """The innermost group on the way to a key, how deep it is, and its entry on this way; None where it has none."""
+    group = parse_yaml(text, path)
+    for depth, name in enumerate(names if group else ()):
+        found = _entry(group, name, path)
+        if found is None or depth == len(names) - 1 or not isinstance(found[1], yaml.MappingNode) or not found[1].value:
+            return group, depth, found
+        group = found[1]
+    return None, 0, None
+
+
+def _entry(node: Any, name: str, path: Path) -> _Pair | None:
     found = [pair for pair in node.value if pair[0].value == name]
     if len(found) > 1:
         lines = " and ".join(str(key.start_mark.line + 1) for key, _ in found)
@@ -245,15 +251,11 @@ def _filled(text: str, key_node: yaml.Node, below: yaml.Node, names: Sequence[st
 
 
 def _removed(text: str, path: Path, names: Sequence[str]) -> str:
-    node = parse_yaml(text, path)
-    for name in names[:-1]:
-        found = _entry(node, name, path) if isinstance(node, yaml.MappingNode) else None
-        node = found[1] if found else None  # type: ignore[assignment]
-    found = _entry(node, names[-1], path) if isinstance(node, yaml.MappingNode) else None
-    if found is None or node is None:
+    group, depth, found = _place(text, path, names)
+    if group is None or found is None or depth < len(names) - 1:
         return text
     start, end = found[0].start_mark.index, _end(found[1])
-    if node.flow_style:
+    if group.flow_style:
         return _without_span_and_comma(text, start, end)
     start = text.rfind("\n", 0, start) + 1
     return text[:start] + text[_line_end(text, end) :]
@@ -365,12 +367,9 @@ def with_moved_settings(text: str, path: Path) -> tuple[str, tuple[str, ...]]:
     notices = []
     values = _values_by_key(text, path)
     for old_key, new_key in MOVED_SETTINGS.items():
-        old = values.get(old_key)
-        if old_key not in values or not declared_settings()[new_key].accepts(old):
-            continue
-        if new_key not in values:
-            text = with_key(text, path, new_key, old)  # type: ignore[arg-type]
-        text = without_key(text, path, old_key)
-        values = _values_by_key(text, path)
-        notices.append(f"{path}: moved {old_key} to {new_key}")
+        old: Any = values.get(old_key)
+        if old_key in values and declared_settings()[new_key].accepts(old):
+            text = text if new_key in values else with_key(text, path, new_key, old)
+            text = without_key(text, path, old_key)
+            notices.append(f"{path}: moved {old_key} to {new_key}")
     return text, tuple(notices)

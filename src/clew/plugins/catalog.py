@@ -25,8 +25,9 @@ from clew.plugins.registry import (
     registered,
     shown_name,
     suggestion,
+    valid_name,
 )
-from clew.plugins.sources import folder_plugin, folder_plugins, package_plugin, package_plugins
+from clew.plugins.sources import folder_plugins, package_plugins
 
 _log = logging.getLogger("clew.plugins")
 # The user gets a notice; the traceback is for those who configured logging.
@@ -71,39 +72,30 @@ class PluginCatalog(Generic[Setup, Made]):
 
     def find(self, name: str) -> Plugin:
         """The plugin of a name; raises PluginError, with the names that were probably meant."""
-        plugin = (
-            folder_plugin(self._kind, self._home, name)
-            or next((each for each in self._of_this_program() if each.name == name), None)
-            or package_plugin(self._kind, name)
-            or next((each for each in self._built_ins if each.name == name), None)
-        )
-        if plugin is None:
-            known = suggestion(name, (each.name for each in self._all_plugins()))
-            raise PluginError(f"no {self._kind.title} is called {shown_name(name)}", remedy=known)
-        return self._checked(plugin)
+        known = []
+        for plugin in self._all_plugins():
+            if plugin.name == name and valid_name(name):
+                return self._checked(plugin)
+            known.append(plugin.name)
+        raise PluginError(f"no {self._kind.title} is called {shown_name(name)}", remedy=suggestion(name, known))
 
     def find_built_in(self, name: str) -> Plugin:
         """The built-in plugin of this name, also where another plugin hides it."""
-        for plugin in self._built_ins:
-            if plugin.name == name:
-                return plugin
-        raise PluginError(f"no built-in {self._kind.title} is called {shown_name(name)}")
+        found = next((plugin for plugin in self._built_ins if plugin.name == name), None)
+        if found is None:
+            raise PluginError(f"no built-in {self._kind.title} is called {shown_name(name)}")
+        return found
 
     def build(self, plugin: Plugin, setup: Setup) -> Made:
         """The object that the plugin makes; raises PluginError, which names the plugin, the file and the problem."""
-        problem = plugin.problem or self._wrong_contract(plugin.contract)
-        if problem:
-            raise PluginError(f"{plugin}: {problem}")
+        _refuse(plugin, self._checked(plugin).problem)
         with plugin_code(plugin, "loading"):
             registration = plugin.load()
-        problem = self._wrong_contract(registration.contract)
-        if problem:
-            raise PluginError(f"{plugin}: {problem}")
+        _refuse(plugin, self._wrong_contract(registration.contract))
         with plugin_code(plugin, "making it"):
             made: Made = registration.factory(setup)
             problem = self._problem_of(plugin.name, made)
-        if problem:
-            raise PluginError(f"{plugin}: {problem}")
+        _refuse(plugin, problem)
         return made
 
     def _checked(self, plugin: Plugin) -> Plugin:
@@ -113,10 +105,9 @@ class PluginCatalog(Generic[Setup, Made]):
         ours = self._kind.contract
         if stated is None or stated == ours:
             return ""
-        if not isinstance(stated, int) or stated > ours:
-            remedy = "update Clew"
-        else:
-            remedy = f"update the plugin: {self._kind.changes}" if self._kind.changes else "update the plugin"
+        is_newer = not isinstance(stated, int) or stated > ours
+        changes = f": {self._kind.changes}" if self._kind.changes else ""
+        remedy = "update Clew" if is_newer else f"update the plugin{changes}"
         return f"written for version {stated} of the contract, this Clew has version {ours}; {remedy}"
 
     def _all_plugins(self) -> Iterator[Plugin]:
@@ -127,6 +118,11 @@ class PluginCatalog(Generic[Setup, Made]):
 
     def _of_this_program(self) -> list[Plugin]:
         return [_registered_plugin(each, PluginOrigin.PROGRAM) for each in registered(self._kind)]
+
+
+def _refuse(plugin: Plugin, problem: str) -> None:
+    if problem:
+        raise PluginError(f"{plugin}: {problem}")
 
 
 def _registered_plugin(registration: PluginRegistration, origin: PluginOrigin) -> Plugin:

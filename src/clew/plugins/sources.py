@@ -4,7 +4,7 @@ A folder is a Python package with a `register()`. A package has an entry point w
 target is its `register()`: `[project.entry-points."clew.context_engine"]` with `turns = "clew_turns:register"`.
 
 Both are found and described by reading files, and imported when loaded. A folder is imported under a private module
-name, so that neither two plugins with an `engine.py` nor a plugin and an installed package get in each other's way.
+name, so that its modules hide no others of the same name.
 
 An optional `plugin.yaml` describes the plugin without running it. Unknown keys are ignored; a newer Clew may have them.
 
@@ -18,10 +18,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import groupby
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
@@ -46,51 +46,38 @@ if TYPE_CHECKING:
 _CODE = "__init__.py"
 _MANIFEST = "plugin.yaml"
 _LARGEST_MANIFEST_BYTES = 64_000
+_MANIFEST_KEYS: Mapping[str, tuple[Any, str]] = {
+    "name": (str, "text"),
+    "description": (str, "text"),
+    "version": (str | int | float, "a version, as 1.0.0"),
+    "contract": (int, "a whole number"),
+}
 _import_lock = RLock()
 
 
-def folder_plugins(kind: PluginKind, home: Path) -> list[Plugin]:
+def folder_plugins(kind: PluginKind, home: Path) -> Iterator[Plugin]:
     """Every plugin of the kind in the folder of plugins, by name; one that cannot be loaded has a `problem`."""
     parent = home / kind.folder
     try:
         entries = sorted(parent.iterdir()) if parent.is_dir() else []
-        return [_plugin_of(kind, entry) for entry in entries if _may_be_plugin(entry)]
     except OSError as error:
-        raise _unreadable(parent, error) from error
-
-
-def folder_plugin(kind: PluginKind, home: Path, name: str) -> Plugin | None:
-    """The plugin of this name; None where there is no folder for it."""
-    if not valid_name(name):
-        return None
-    folder = home / kind.folder / name
-    try:
-        return _plugin_of(kind, folder) if folder.is_dir() else None
-    except OSError as error:
-        raise _unreadable(folder, error) from error
-
-
-def _may_be_plugin(entry: Path) -> bool:
-    if entry.name.startswith((".", "__")):
-        return False
-    return entry.is_dir() or entry.suffix == ".py"
+        raise PluginError(f"{parent}: cannot be read ({error.strerror})", remedy="check its permissions") from error
+    for entry in entries:
+        if not entry.name.startswith((".", "__")) and (entry.is_dir() or entry.suffix == ".py"):
+            yield _plugin_of(kind, entry)
 
 
 def _plugin_of(kind: PluginKind, folder: Path) -> Plugin:
-    manifest = read_manifest(folder, folder.name) if folder.is_dir() else None
-    problem = next(_problems(folder), "") or (manifest.problem if manifest else "")
-    return Plugin(
-        kind,
-        folder.name,
-        PluginOrigin.FOLDER,
-        str(folder),
-        load=partial(_load, kind, folder),
-        description=manifest.description if manifest else "",
-        version=manifest.version if manifest else "",
-        contract=manifest.contract if manifest else None,
-        problem=problem,
-        root=folder,
-    )
+    described: dict[str, Any] = {}
+    try:
+        described = read_manifest(folder)
+        problem = next(_problems(folder), "")
+    except OSError as error:
+        problem = f"{folder}: cannot be read ({error.strerror})"
+    except PluginError as error:
+        problem = next(_problems(folder), "") or str(error)
+    load = partial(_load, kind, folder)
+    return Plugin(kind, folder.name, PluginOrigin.FOLDER, str(folder), load, problem=problem, root=folder, **described)
 
 
 def _problems(folder: Path) -> Iterator[str]:
@@ -129,8 +116,7 @@ def _may_define_register(tree: ast.Module) -> bool:
 
 def _load(kind: PluginKind, folder: Path) -> PluginRegistration:
     with _import_lock:
-        module = _imported(kind, folder)
-    register = getattr(module, "register", None)
+        register = getattr(_imported(kind, folder), "register", None)
     if not callable(register):
         raise PluginError(
             f"{folder / _CODE}: register() is missing", remedy="Clew calls it to learn what the plugin offers"
@@ -148,15 +134,14 @@ def _imported(kind: PluginKind, folder: Path) -> ModuleType:
         raise PluginError(f"{code}: cannot be imported")
     module = module_from_spec(spec)
     sys.modules[private] = module
-    done = False
     try:
         # What it registers while being imported, outside register(), is ignored.
         with collect_registrations():
             spec.loader.exec_module(module)
-        done = True
-    finally:
-        if not done:
-            _remove_modules(private)
+    except BaseException:
+        for name in [name for name in sys.modules if name == private or name.startswith(f"{private}.")]:
+            del sys.modules[name]
+        raise
     return module
 
 
@@ -166,78 +151,52 @@ def _private_name(kind: PluginKind, folder: Path) -> str:
     return f"_clew_plugin_{kind.folder}_{folder.name.replace('-', '_')}_{digest}"
 
 
-def _remove_modules(private: str) -> None:
-    for name in [name for name in sys.modules if name == private or name.startswith(f"{private}.")]:
-        del sys.modules[name]
-
-
-def _unreadable(path: Path, error: OSError) -> PluginError:
-    return PluginError(f"{path}: cannot be read ({error.strerror})", remedy="check its permissions")
-
-
-@dataclass(frozen=True, slots=True)
-class PluginManifest:
-    """The content of `plugin.yaml`; `problem` where it is not valid."""
-
-    description: str = ""
-    version: str = ""
-    contract: int | None = None
-    problem: str = ""
-
-
-def read_manifest(folder: Path, name: str) -> PluginManifest:
-    """The manifest of a plugin's folder; an empty one where there is none."""
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The fields of a `Plugin` that its manifest states; none without a manifest. Raises PluginError if it is wrong."""
     path = folder / _MANIFEST
+    if not path.exists():
+        return {}
     try:
-        if not path.exists():
-            return PluginManifest()
-        text = path.read_bytes()[: _LARGEST_MANIFEST_BYTES + 1].decode("utf-8")
+        raw = path.read_bytes()[: _LARGEST_MANIFEST_BYTES + 1]
+        text = raw.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        return PluginManifest(problem=f"{path}: cannot be read: {error}")
-    if len(text.encode()) > _LARGEST_MANIFEST_BYTES:
-        return PluginManifest(
-            problem=f"{path}: larger than {_LARGEST_MANIFEST_BYTES:,} bytes; a manifest holds a few lines"
-        )
+        raise PluginError(f"{path}: cannot be read: {error}") from error
+    if len(raw) > _LARGEST_MANIFEST_BYTES:
+        raise PluginError(f"{path}: larger than {_LARGEST_MANIFEST_BYTES:,} bytes; a manifest holds a few lines")
     # Only where there is a manifest: YAML takes long to import.
     import yaml
 
     try:
         content = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return PluginManifest(problem=f"{path}: not valid YAML: {' '.join(str(error).split())}")
-    return _manifest_of({} if content is None else content, path, name)
-
-
-def _manifest_of(content: Any, path: Path, name: str) -> PluginManifest:
+        raise PluginError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+    if content is None:
+        return {}
     if not isinstance(content, dict):
-        return PluginManifest(problem=f"{path}: keys are expected, as `description: ...`")
-    for key, allowed in (("name", str), ("description", str), ("version", str | int | float), ("contract", int)):
+        raise PluginError(f"{path}: keys are expected, as `description: ...`")
+    for key, (allowed, words) in _MANIFEST_KEYS.items():
         if key in content and (not isinstance(content[key], allowed) or isinstance(content[key], bool)):
-            words = {"contract": "a whole number", "version": "a version, as 1.0.0"}.get(key, "text")
-            return PluginManifest(problem=f"{path}: {key} = {content[key]!r} is not allowed; {words} is expected")
-    if content.get("name", name) != name:
-        return PluginManifest(
-            problem=f"{path}: name = {content['name']!r}, but its folder is {name!r}; they must be the same"
+            raise PluginError(f"{path}: {key} = {content[key]!r} is not allowed; {words} is expected")
+    if content.get("name", folder.name) != folder.name:
+        raise PluginError(
+            f"{path}: name = {content['name']!r}, but its folder is {folder.name!r}; they must be the same"
         )
     description = " ".join(content.get("description", "").split())
-    return PluginManifest(description, str(content.get("version", "")), content.get("contract"))
+    return {
+        "description": description,
+        "version": str(content.get("version", "")),
+        "contract": content.get("contract"),
+    }
 
 
-def package_plugins(kind: PluginKind) -> list[Plugin]:
+def package_plugins(kind: PluginKind) -> Iterator[Plugin]:
     """Every plugin of the kind among the installed packages, by name; one that cannot be loaded has a `problem`."""
     # Late, because it is slow to import and most runs look nothing up.
     from importlib.metadata import entry_points
 
     points = sorted(entry_points(group=kind.entry_points), key=lambda point: (point.name, _package(point)))
-    offers: dict[str, list[EntryPoint]] = {}
-    for point in points:
-        offers.setdefault(point.name, []).append(point)
-    return [_packaged(kind, same) for same in offers.values()]
-
-
-def package_plugin(kind: PluginKind, name: str) -> Plugin | None:
-    """The plugin of this name; None where no package has one."""
-    return next((plugin for plugin in package_plugins(kind) if plugin.name == name), None)
+    for _, same in groupby(points, key=lambda point: point.name):
+        yield _packaged(kind, list(same))
 
 
 def _packaged(kind: PluginKind, points: list[EntryPoint]) -> Plugin:

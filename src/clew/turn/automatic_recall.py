@@ -42,7 +42,7 @@ _STRETCH_CHARS = 500
 """Passages of one message that begin in the same stretch of so many chars are the same."""
 _READ_CHARS = 20_000
 _FOLDED_CHARS = 600_000
-"""So much of the newest folded text is at hand as lines; a search finds what is older."""
+"""So much of the newest folded text is read as lines; older text is searched."""
 _ROWS_PER_READ = 256
 _SHORTEST_WORD_CHARS = 4
 _LEAST_BUDGET = 60
@@ -69,6 +69,10 @@ class RecallCounts:
     tokens: int = 0
     newest: tuple[str, ...] = ()
     """The messages of the last time."""
+
+    @classmethod
+    def of_state(cls, kept: Mapping[str, Any]) -> RecallCounts:
+        return cls(kept.get("passages", 0), kept.get("tokens", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ class _ViewTerms:
 
 
 class AutomaticRecall:
-    """What one conversation is reminded of. For its owner alone: the runtime makes none for other people's sessions."""
+    """The automatic recall of one conversation. The runtime makes none for other people's sessions."""
 
     def __init__(self, services: TurnServices, view: ConversationView) -> None:
         self.is_everywhere = services.options.settings.recall.automatic == "everywhere"
@@ -157,7 +161,7 @@ class AutomaticRecall:
         self.counts = RecallCounts()
 
     async def for_turn(self, options: TurnOptions, window: int, model: str, tokens: int) -> TurnOptions:
-        """The options with the passages for this turn. `tokens` is the size of the request without them."""
+        """The options with what is injected in this turn. `tokens` is the size of the request without it."""
         view = self._view
         start = next((at for at in range(len(view.messages), 0, -1) if view.messages[at - 1]["role"] == "assistant"), 0)
         if start and start < len(view.messages) and view.messages[start]["role"] == "tool":
@@ -187,11 +191,9 @@ class AutomaticRecall:
         message, chosen, tokens = self._fitting(found, budget)
         if not chosen:
             return options
-        passages = [it for it in chosen if isinstance(it, _Passage)]
-        excerpts = [it for it in chosen if isinstance(it, Excerpt)]
-        keys = [*(key for passage in passages for key in passage.keys), *self._folded.keys_of(excerpts)]
-        shown.update(dict.fromkeys(keys, number))
-        labels = (*(passage.label for passage in passages), *(f"m{seq}" for seq in self._folded.messages_of(excerpts)))
+        shown.update((key, number) for it in chosen for key in it.keys)
+        excerpts = sorted({it.number for it in chosen if isinstance(it, Excerpt)})
+        labels = (*(it.label for it in chosen if isinstance(it, _Passage)), *(f"m{seq}" for seq in excerpts))
         self.counts = RecallCounts(self.counts.passages + len(labels), self.counts.tokens + tokens, labels)
         await self._store_shown(shown)
         self._services.tell(PassagesRecalled(self._view.session, labels, tokens))
@@ -204,7 +206,7 @@ class AutomaticRecall:
     async def _passages(self, wanted: _Wanted) -> list[_Passage]:
         """Passages that are not in view, the best first."""
         hits: dict[tuple[int | None, int | None], SearchHit] = {}
-        # What only a result names comes as lines; a search finds what is too old for that.
+        # Names that only results have are looked up among the lines, and searched where those do not reach.
         names = [name for name in wanted.searched if name in wanted.asked or not self._has_lines_of(name)]
         for name in [name for name in names if name not in self._absent][:_MOST_SEARCHES]:
             found = [hit async for hit in self._hits(name)]
@@ -312,7 +314,7 @@ class AutomaticRecall:
         if self._shown is None:
             kept = (await self._services.store.state(self._view.session)).get(RECALL_STATE) or {}
             self._shown = dict(kept.get("shown", ()))
-            self.counts = RecallCounts(kept.get("passages", 0), kept.get("tokens", 0))
+            self.counts = RecallCounts.of_state(kept)
         return self._shown
 
     async def _store_shown(self, shown: Mapping[LineKey, int]) -> None:
@@ -326,8 +328,7 @@ class AutomaticRecall:
 
 async def recall_counts(store: Store, session: str) -> RecallCounts:
     """How much was recalled in a conversation, as the store has it."""
-    kept = (await store.state(session)).get(RECALL_STATE) or {}
-    return RecallCounts(kept.get("passages", 0), kept.get("tokens", 0))
+    return RecallCounts.of_state((await store.state(session)).get(RECALL_STATE) or {})
 
 
 def is_recall(message: Message) -> bool:
@@ -336,14 +337,14 @@ def is_recall(message: Message) -> bool:
 
 
 def _is_refused(model: str, newest: Sequence[Message]) -> bool:
-    """Whether the provider takes no message of a user right behind a result."""
+    """Whether the provider refuses a user message right behind a tool result."""
     name = model.lower()
     return newest[-1]["role"] == "tool" and any(family in name for family in _REFUSE_USER_BEHIND_RESULT)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the newest messages name."""
+    """The names and words of the newest messages."""
 
     searched: tuple[str, ...]
     """Names, and words of a request, that the view does not show."""
@@ -367,25 +368,24 @@ class _Wanted:
 
 
 def _wanted(newest: Sequence[Message], known: _ViewTerms) -> _Wanted:
-    said: dict[str, list[str]] = {"tool": [], "assistant": [], "user": []}
-    for message in newest:
-        is_user = message["role"] == "user"
-        texts = [person_text(text_of(message), message.get("name", ""))] if is_user else _texts_of(message)
-        said.setdefault(message["role"], []).extend(texts)
-    asked = "\n".join(said["user"])
-    names = {name: 1.0 for role in ("tool", "assistant") for name in known.names_in("\n".join(said[role]))}
-    names |= dict.fromkeys(known.names_in(asked), _ASKED_WEIGHT)
-    words = known.words_in(asked)
+    def texts(role: str) -> str:
+        return "\n".join(text for message in newest if message["role"] == role for text in _texts_of(message))
+
+    requests = (message for message in newest if message["role"] == "user")
+    asked = "\n".join(person_text(text_of(message), message.get("name", "")) for message in requests)
+    names = {name: 1.0 for role in ("tool", "assistant") for name in known.names_in(texts(role))}
+    asked_names, words = known.names_in(asked), known.words_in(asked)
+    names |= dict.fromkeys(asked_names, _ASKED_WEIGHT)
     unseen = {word for word in words if _may_be_searched(word) and _stem(word) not in known.shown}
     # Exact names before words, and of both the longest, which are the least likely to be found by chance.
     ordered = sorted({*names, *unseen} - known.shown, key=lambda it: (it not in names, -len(it), it))
     terms = known.of("\n".join(text for message in newest for text in _texts_of(message)))
-    asked_for = known.names_in(asked) | unseen
-    return _Wanted(tuple(ordered), frozenset(asked_for), frozenset(map(_stem, words)), names, frozenset(terms))
+    stems = frozenset(map(_stem, words))
+    return _Wanted(tuple(ordered), frozenset(asked_names | unseen), stems, names, frozenset(terms))
 
 
 def _texts_of(message: Message) -> list[str]:
-    """A text, and the strings that its calls were given. The names of tools and parameters say nothing."""
+    """A text, and the strings among the arguments of its calls, without the names of tools and parameters."""
     values: list[Any] = [arguments_of_call(call) for call in calls_of(message)]
     texts = [text_of(message)]
     while values:
@@ -432,9 +432,13 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A line with a name and the lines beside it, as indexes of candidates."""
+    """A line with a name and the lines beside it."""
 
+    number: int
+    """Of their message."""
     lines: tuple[int, ...]
+    """Their positions among the folded lines."""
+    keys: tuple[LineKey, ...]
     chars: int
 
 
@@ -477,11 +481,11 @@ class FoldedLines:
         frames: dict[Hashable, Frame] = {}
         excerpts: list[Excerpt] = []
         for lines, relevance in found.values():
-            line = self._lines[lines[0]]
-            group = (line.numbers, line.group)
+            line, texts = self._lines[lines[0]], [self._lines[at].text for at in lines]
+            group, chars = (line.numbers, line.group), sum(len(text) + 1 for text in texts) + len(CUT)
             terms = {term for at in lines for term in self._names[at] if unknown.is_news(term)}
-            excerpts.append(Excerpt(lines, sum(len(self._lines[at].text) + 1 for at in lines) + len(CUT)))
-            choices.append(Choice(terms, excerpts[-1].chars + _EXCERPT_CHARS, relevance / best, group=group))
+            excerpts.append(Excerpt(line.numbers[0], lines, tuple(map(line_key, texts)), chars))
+            choices.append(Choice(terms, chars + _EXCERPT_CHARS, relevance / best, group=group))
             frames[group] = Frame(frozenset(), len(self._heading(line)))
         return (excerpts[at] for at in select(choices, self._worth.of_term, frames, least=_LEAST_OF_BEST_EXCERPT))
 
@@ -510,13 +514,6 @@ class FoldedLines:
             and self._may_show(other, unknown)
             and any(map(unknown.is_news, self._names[other]))
         )
-
-    def messages_of(self, excerpts: Sequence[Excerpt]) -> list[int]:
-        """The numbers of the messages that the excerpts are from."""
-        return sorted({self._lines[at].numbers[0] for excerpt in excerpts for at in excerpt.lines})
-
-    def keys_of(self, excerpts: Sequence[Excerpt]) -> list[LineKey]:
-        return [line_key(self._lines[at].text) for excerpt in excerpts for at in excerpt.lines]
 
     def render(self, excerpts: Sequence[Excerpt]) -> list[str]:
         """The lines of each message and call below a heading, with a mark where lines between them are left out."""

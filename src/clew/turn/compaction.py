@@ -1,8 +1,7 @@
-"""Compactions before they take effect: what is asked for, what the engine prepared, and the lease to commit it.
+"""Compactions before they take effect: the request for one, the prepared result, and the lease to commit it.
 
-What was prepared can be written as JSON, so that another process applies exactly what one has shown.
-
-Nothing here changes a conversation. `Conversation` commits what was prepared, in one step.
+A prepared compaction can be written as JSON, so that another process applies exactly what was shown. Nothing here
+changes a conversation: `Conversation` commits a prepared compaction in one step.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from clew.turn.request import TurnServices
 from clew.turn.view import ConversationView
 
 PREPARE_AT = 0.85
-"""Of the threshold: from there on a compaction is prepared in the background."""
+"""Of the threshold: from here on a compaction is prepared in the background."""
 _HANDOFF = "handoff"
 """In the details of a compaction: its handoff as a value."""
 _LEASE_TRIES = 60
@@ -57,7 +56,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class CompactionRequest:
-    """What a compaction is asked for."""
+    """The request for a compaction."""
 
     reason: str
     """`preflight`, `usage`, `overflow`, `manual`, `idle`, `cold` or `finished`."""
@@ -66,12 +65,12 @@ class CompactionRequest:
     focus: str | None = None
     force: bool = False
     asks_model: bool = False
-    """A model writes it, or none, where models are asked ahead of time only."""
+    """Whether a model may write it where models are asked ahead of time only."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedCompaction:
-    """What a compaction would make of a view."""
+    """The compaction of a view, before it takes effect."""
 
     view: View = field(repr=False)
     compaction: Compaction
@@ -79,10 +78,8 @@ class PreparedCompaction:
     engine: str = ""
 
     def measured(self, now: ConversationView, tokens: int) -> PreparedCompaction:
-        """The same with the sizes that the conversation itself will have: engines know neither what real usage
-        taught of our count, nor what follows the system prompt after a compaction, nor what came since.
-
-        `tokens` is the size of the whole request now.
+        """The same with the sizes of the request: engines know neither the calibration of our count, nor the texts
+        behind the system prompt, nor messages that arrived since. `tokens` is the size of the whole request now.
         """
         if not self.compaction.changed:
             return self
@@ -119,8 +116,8 @@ class PreparedCompaction:
         return details
 
     def _searchable_summary(self) -> Message | None:
-        """What search finds this compaction by: its summary; of a map only what is new in it, so that each node counts
-        once."""
+        """The text by which search finds this compaction: its summary; of a map the new nodes alone, so that each is
+        found once."""
         done = self.compaction
         if done.shown_nodes is None:
             return next((item.message for item in done.summaries), None)
@@ -133,15 +130,15 @@ class PreparedCompaction:
         return None if shown is None else NodePublication(tuple(map(new_node, self.compaction.nodes)), shown)
 
     def records(self) -> list[EngineRecord]:
-        """What the engine wants stored with the compaction."""
+        """The records that the engine stores with the compaction."""
         # It was chosen from everything below `next_seq`: a branch from before has neither of them.
         return [EngineRecord(id, value, self.view.next_seq) for id, value in self.compaction.records.items()]
 
 
 def handoff_of(entry: CompactionEntry) -> Handoff | None:
-    """The handoff of a committed compaction; None where it has no summary.
+    """The handoff of a committed compaction; None without a summary.
 
-    Older databases and engines that give only text have no value; there it is read from the text.
+    It is read from the text if it was not stored as a value: in older databases, and by engines that give only text.
     """
     with contextlib.suppress(TypeError, ValueError):
         if stored := entry.details.get(_HANDOFF):
@@ -151,7 +148,7 @@ def handoff_of(entry: CompactionEntry) -> Handoff | None:
 
 
 def handoff_text_of(entry: CompactionEntry) -> str | None:
-    """The text of a handoff, without the prefix and the end marker of its message; None where there is no summary."""
+    """The text of a handoff, without the prefix and the end marker of its message; None without a summary."""
     if entry.summary is None:
         return None
     wrapped = unwrap(entry.summary)
@@ -159,12 +156,12 @@ def handoff_text_of(entry: CompactionEntry) -> str | None:
 
 
 def _view_items(view: View, done: Compaction) -> tuple[ViewItem, ...]:
-    """The result of a compaction as the store keeps it: rows that are kept by their numbers, the rest as written."""
+    """The result of a compaction as stored: kept rows by their numbers, the others as written."""
     items: list[ViewItem] = []
     for item in done.items:
         if isinstance(item, Removed):
             continue
-        # A summary that was merged into a message holds all that it said.
+        # A summary that was merged into a message has its whole text.
         own = item.merged_with if isinstance(item, Summarized) else item
         seq = view.seqs[own.index] if isinstance(own, Kept | Changed) else None
         if not isinstance(item, Kept):
@@ -179,18 +176,18 @@ def _view_items(view: View, done: Compaction) -> tuple[ViewItem, ...]:
 
 
 class CompactionPreparer:
-    """Lets the engine prepare compactions of one conversation: at once, or ahead of time in the background.
+    """Prepares compactions of one conversation with its engine: at once, or ahead of time in the background.
 
-    What was prepared ahead is used only while what it covers is still the beginning of the view; otherwise it is
-    dropped. The engine's state changes when a compaction is in effect, and not before.
+    A compaction that was prepared ahead is used only while the messages that it covers are the beginning of the view;
+    otherwise it is dropped. The engine's state changes when a compaction takes effect, and not before.
     """
 
     def __init__(self, services: TurnServices, engine: ContextEngine, view: ConversationView) -> None:
         self.engine = engine
         self.task: asyncio.Task[PreparedCompaction] | None = None
-        """Prepares ahead; None where nothing was started since the last compaction."""
+        """Prepares a compaction ahead; None if none was started since the last one."""
         self.reason = ""
-        """Of the compaction that is being prepared, or was last."""
+        """The reason of the compaction that is being prepared, or was prepared last."""
         self.asks_model = True
         """Whether a model may write the compaction that is being prepared, or was prepared last."""
         self._services = services
@@ -198,18 +195,18 @@ class CompactionPreparer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a compaction was prepared ahead and waits to be used."""
+        """Whether a compaction was prepared ahead and can be used."""
         return self.task is not None and self.task.done()
 
     @property
     def is_ready_by_model(self) -> bool:
-        """Whether one waits that a model wrote: worth folding for before the threshold is reached."""
+        """Whether a model wrote the one that was prepared: it is used before the threshold is reached."""
         if self.task is None or not self.task.done() or self.task.cancelled() or self.task.exception() is not None:
             return False
         return self.task.result().compaction.written_by not in (None, BUILTIN)
 
     async def prepare(self, request: CompactionRequest) -> PreparedCompaction:
-        """Let the engine choose from what may be compacted now; from what is unsettled only where it must."""
+        """Compact what may be compacted now; unsettled messages only if the rest is not enough."""
         self.reason = request.reason
         self.asks_model = request.asks_model or not self._services.options.models_ahead_only
         if self._view.unsettled:
@@ -224,9 +221,9 @@ class CompactionPreparer:
         return PreparedCompaction(view, done, request.focus, self.engine.name).measured(self._view, request.tokens)
 
     def prepare_ahead(self, tokens: int, settled: Callable[[], Awaitable[None]]) -> None:
-        """Start in the background where the threshold is near and nothing was started since the last compaction.
+        """Start in the background if the threshold is near and none was started since the last compaction.
 
-        `settled` waits until the store has what is in view: engines read rows there.
+        `settled` waits until all messages in view are stored: engines read rows of the store.
         """
         if PREPARE_AT * self.engine.threshold_tokens <= tokens and self.may_prepare(tokens):
             self.start(CompactionRequest("preflight", tokens), settled)
@@ -239,7 +236,7 @@ class CompactionPreparer:
     def start(
         self, request: CompactionRequest, settled: Callable[[], Awaitable[None]]
     ) -> asyncio.Task[PreparedCompaction]:
-        """Prepare in the background, whatever the size is; what was started before must be done or dropped."""
+        """Prepare in the background, at any size; an earlier preparation must be done or dropped."""
         self.task = asyncio.create_task(self._prepare_ahead(request, settled))
         return self.task
 
@@ -254,13 +251,13 @@ class CompactionPreparer:
         return prepared
 
     async def claim(self, tokens: int) -> PreparedCompaction | None:
-        """What was prepared ahead, if it can be used for a request of this size; otherwise it is dropped."""
+        """The compaction that was prepared ahead, if it can be used for a request of this size; else it is dropped."""
         task = self.task
         if task is None:
             return None
         if not task.done():
             self._tell_phase("awaited")
-        # The caller may be cancelled here; the task continues and is there for the next turn.
+        # The caller may be cancelled here; the task continues, for the next turn.
         await asyncio.wait({task})
         if self.task is not task:  # the conversation was closed meanwhile
             return None
@@ -282,14 +279,14 @@ class CompactionPreparer:
         return ready if ready.compaction.tokens_after < self.engine.get_status().threshold_tokens else None
 
     async def drop(self) -> None:
-        """Forget what was prepared ahead, as if it had never been."""
+        """Drop the compaction that was prepared ahead."""
         if self.task is None:
             return
         await self.cancel()
         self._tell_phase("dropped")
 
     async def cancel(self) -> None:
-        """Stop preparing, and wait until it has stopped."""
+        """Cancel the preparation, and wait until it has ended."""
         if self.task is not None:
             cancelled, self.task = self.task, None
             cancelled.cancel()
@@ -301,10 +298,10 @@ class CompactionPreparer:
 
 @dataclass(frozen=True, slots=True)
 class ConversationLocks:
-    """Who may do what at the same time."""
+    """What excludes what."""
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by a turn: those that come meanwhile wait in their order."""
+    """Held by a turn: later ones wait in their order."""
     compaction: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by a compaction: messages may be appended meanwhile, and requests wait."""
     write: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -315,14 +312,14 @@ class ConversationLocks:
 async def compaction_lease(
     services: TurnServices, session: str, on_waited: Callable[[], Awaitable[None]]
 ) -> AsyncIterator[Lease | None]:
-    """The right to compact a conversation, renewed while it is needed; None where another process keeps it too long.
+    """The right to compact a conversation, renewed while it is needed; None if another process keeps it too long.
 
-    `on_waited` is called when it had to be waited for: its former holder has probably compacted.
+    `on_waited` is called after a wait: the former holder has probably compacted.
     """
-    lease = await _take_lease(services, session)
-    waited = lease is None
-    if lease is None:
-        lease = await _wait_for_lease(services, session)
+    lease, tries = await _take_lease(services, session), 0
+    while lease is None and tries < _LEASE_TRIES:
+        await services.options.sleep(_LEASE_WAIT_SECONDS)
+        lease, tries = await _take_lease(services, session), tries + 1
     if lease is None:
         services.tell(
             Notice("Another process is compacting this conversation and has not ended; this turn continues without it.")
@@ -331,7 +328,7 @@ async def compaction_lease(
         return
     renewing = asyncio.create_task(_renew(services, lease))
     try:
-        if waited:
+        if tries:
             await on_waited()
         yield lease
     finally:
@@ -339,45 +336,35 @@ async def compaction_lease(
         await uninterruptible(services.store.release_lease(lease))
 
 
-async def _wait_for_lease(services: TurnServices, session: str) -> Lease | None:
-    for _ in range(_LEASE_TRIES):
-        await services.options.sleep(_LEASE_WAIT_SECONDS)
-        lease = await _take_lease(services, session)
-        if lease is not None:
-            return lease
-    return None
-
-
 async def _take_lease(services: TurnServices, session: str) -> Lease | None:
-    """The lease, if it is free. After a cancellation the lease is given back."""
+    """The lease, if it is free. One that is taken while the caller is cancelled is given back."""
     seconds = services.options.lease_seconds
     taking = asyncio.ensure_future(services.store.take_lease(session, services.lease_holder, seconds))
+
+    async def give_back() -> None:
+        with contextlib.suppress(StoreError):
+            if (lease := await taking) is not None:
+                await services.store.release_lease(lease)
+
     try:
         return await asyncio.shield(taking)
     except asyncio.CancelledError:
-        await uninterruptible(_give_back(services, taking))
+        await uninterruptible(give_back())
         raise
-
-
-async def _give_back(services: TurnServices, taking: asyncio.Future[Lease | None]) -> None:
-    with contextlib.suppress(StoreError):
-        lease = await taking
-        if lease is not None:
-            await services.store.release_lease(lease)
 
 
 async def _renew(services: TurnServices, lease: Lease) -> None:
     while True:
         await asyncio.sleep(lease.seconds / 3)
-        # A lease that runs out is found out by the commit.
+        # The commit detects a lease that ran out.
         with contextlib.suppress(StoreError):
             await services.store.renew_lease(lease)
 
 
 async def uninterruptible(work: Coroutine[Any, Any, _Value]) -> _Value:
-    """The result of short work that must not end half done, such as writing down a reply that was paid for.
+    """The result of short work that must not end half done, such as storing a reply that was paid for.
 
-    However often the caller is cancelled meanwhile, it is cancelled once the work is done.
+    A caller that is cancelled meanwhile, once or often, is cancelled when the work is done.
     """
     task = asyncio.ensure_future(work)
     stop: asyncio.CancelledError | None = None
@@ -397,7 +384,7 @@ _TUPLES = ("numbers", "unverified", "warnings")
 
 
 def prepared_to_plain(prepared: PreparedCompaction) -> dict[str, Any]:
-    """What was prepared as JSON."""
+    """A prepared compaction as JSON."""
     view, done = prepared.view, prepared.compaction
     return {
         "base": view.base,
@@ -415,7 +402,7 @@ def prepared_to_plain(prepared: PreparedCompaction) -> dict[str, Any]:
 
 
 def prepared_from_plain(plain: Mapping[str, Any], now: ConversationView) -> PreparedCompaction | None:
-    """What was prepared, for the view as it is now; None where that is no longer the one that it was made for."""
+    """The prepared compaction of this JSON; None if the view is no longer the one that it was made for."""
     shown = plain["shown"]
     if plain["base"] != now.base or shown > len(now.messages) or plain["until"] > now.next_seq:
         return None

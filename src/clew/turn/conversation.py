@@ -1,7 +1,6 @@
-"""A conversation while it is open: what it shows, the engine that compacts it, and every change that is made to it.
+"""An open conversation: its view, the engine that compacts it, and every operation that changes it.
 
-Whatever changes a conversation is a method of `Conversation`. A change is made in the store first and then here, so
-that a store that fails changes nothing.
+Each operation changes the store first and the open conversation afterwards, so that a store that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ from clew.turn.view import (
 from clew.usage import CanonicalUsage
 
 GROWN_SINCE_UNDO = 1.1
-"""Times the size before an undone compaction: from there on a conversation is compacted again by itself."""
+"""Of its size before an undone compaction: from there on a conversation is compacted automatically again."""
 PINS_STATE = "pins"
 ENGINE_STATE = "engine."
-"""Before the name of an engine: where the store keeps what it must remember."""
+"""The prefix of the key of an engine's state in the store."""
 CALIBRATION_STATE = "calibration."
-"""Before the name of a model: what its real usage taught about our count."""
+"""The prefix of the key of a model's calibration: how its real usage differs from our count."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -70,25 +69,25 @@ class Conversation:
 
     services: TurnServices
     root: str
-    """The first session of the conversation: what a cache key is made of."""
+    """The first session of the conversation; the cache key is made from it."""
     model: ServingModel
     view: ConversationView
     engine: ContextEngine
     preparer: CompactionPreparer
     engine_sees_all: bool
     """Whether the engine has observed every message from the first on."""
-    pending_calls: list[ModelCall]
+    pending_calls: list[ModelCall] = field(default_factory=list)
     """Calls of the summariser that are not stored yet."""
     stored_state: Any = None
     """The state of the engine as the store has it."""
     locks: ConversationLocks = field(default_factory=ConversationLocks)
     recall: AutomaticRecall | None = None
     background: asyncio.Task[None] | None = None
-    """What the engine does meanwhile, such as having a summary written."""
+    """The background work of the engine, such as writing a summary."""
     host_calls: HostCalls | None = None
-    """For the main model, where the host sends requests by itself and lets it write summaries."""
+    """How the main model writes summaries where the host sends requests; None where it does not."""
     writing: asyncio.Task[None] | None = None
-    """Writes messages that are shown already; None where the store has all of them."""
+    """Stores messages that are in view already; None where all are stored."""
 
     @property
     def session(self) -> str:
@@ -105,7 +104,7 @@ class Conversation:
 
     @property
     def pins(self) -> Sequence[Pin]:
-        """What is pinned, oldest first."""
+        """The pins, oldest first."""
         return self.view.pins
 
     @property
@@ -139,14 +138,13 @@ class Conversation:
     def build_request(self, options: TurnOptions, max_tokens: int | None) -> Request:
         """The request for the view as it is now.
 
-        What is injected follows the breakpoints: it is gone from the next request, and everything before it is
-        then still cached.
+        Injected messages follow the breakpoints: the next request is without them, and all before them stays cached.
         """
         request = self._request(self.messages, self.tools_with(options.tools), max_tokens)
         return replace(request, messages=[*request.messages, *options.inject]) if options.inject else request
 
     def request_so_far(self) -> Request:
-        """The request for the view without calls that still wait for results: the next request begins with it."""
+        """The request for the view without calls that wait for results; the next request begins with it."""
         shown = self.messages[: self.view.open_group()]
         return self._request(shown, self.view.tools or (), self.target.max_tokens)
 
@@ -166,11 +164,11 @@ class Conversation:
         )
 
     def note_sent(self) -> None:
-        """The provider has read the view as it is now, and has it in its cache for a while."""
+        """Note that the provider has read the current view and caches it for a while."""
         self.view.sent_at = self.services.options.clock()
 
     def observe_usage(self, usage: CanonicalUsage, shown: int, injected: Sequence[Message]) -> None:
-        """The real size of the request that showed the first `shown` messages of this view, and `injected`."""
+        """Take in the real size of the request with the first `shown` messages of this view and with `injected`."""
         self.size.observe(usage.prompt_tokens - sum(self.view.count(injected)), shown)
         self.view.last_prompt_tokens = usage.prompt_tokens
         self.engine.update_from_response(usage)
@@ -180,10 +178,10 @@ class Conversation:
     async def append(
         self, messages: Sequence[Message | NewMessage], call: ModelCall | None = None, *, after: int | None = None
     ) -> None:
-        """Put messages into the history, with the call that brought them.
+        """Append messages to the history, with the call that produced them.
 
-        With `after` the first of them gets this number: `StaleHistory` where others have written something else there,
-        and nothing is added twice where they have written the same.
+        With `after` the first of them gets this number: `StaleHistory` if another process has written other messages
+        there; if it has written the same ones, they are not added again.
         """
         await self.settled()
         async with self.locks.write:
@@ -195,10 +193,10 @@ class Conversation:
                 await self.reload()
 
     def append_beside(self, messages: Sequence[Message | NewMessage]) -> asyncio.Task[None]:
-        """Show messages at once, and write them while something else is done: `settled` waits for it.
+        """Show messages at once and store them in a task; `settled` waits for it.
 
-        For a host whose client sends them again. They stand right behind what is in view; where others have written
-        there, it is read again. Where they cannot be kept, they are taken out of view, and the task has the reason.
+        For hosts whose clients send the history again. The messages follow the view; if another process has written
+        there, the view is read again. If they cannot be stored, they leave the view, and the task raises the reason.
         """
         rows = self.view.counted(messages)
         expected = AppendResult(self.session, self.view.next_seq, self.view.next_seq + len(rows), len(rows))
@@ -218,7 +216,7 @@ class Conversation:
                 await self.reload()
 
     async def settled(self) -> None:
-        """Wait until the store has what is shown, or it was taken back."""
+        """Wait until all messages in view are stored, or have left the view."""
         writing = self.writing
         if writing is not None:
             await asyncio.wait({writing})
@@ -226,7 +224,7 @@ class Conversation:
                 self.writing = None
 
     async def follow_sync(self, synced: SyncResult, messages: Sequence[Message | NewMessage]) -> None:
-        """Follow the store, which took in a whole history: for hosts whose clients send it anew each time."""
+        """Follow the store after a sync: for hosts whose clients send the whole history each time."""
         await self.settled()
         async with self.locks.write:
             appended = AppendResult(synced.session, synced.next_seq - synced.added, synced.next_seq, synced.added)
@@ -236,7 +234,7 @@ class Conversation:
                 await self.reload()
 
     async def follow_store(self) -> None:
-        """Read everything again where another process has undone the compaction in effect, or made another one.
+        """Read everything again if another process has undone the compaction in effect, or made another one.
 
         `UnknownSession` where the conversation was deleted.
         """
@@ -244,7 +242,7 @@ class Conversation:
             await self.reload()
 
     async def reload(self) -> None:
-        """Read everything again: others have written to the conversation."""
+        """Read everything again, because another process has written to the conversation."""
         store, self.engine_sees_all = self.services.store, False
         tip = await store.resume(self.session)
         self.view.set_prompt(prompt_message(await store.system_prompt(tip.id)))
@@ -259,12 +257,12 @@ class Conversation:
     # -- model and pins ------------------------------------------------------------------------------------------------
 
     async def use_model(self, target: ModelTarget) -> None:
-        """Another model from the next turn on; a smaller window is met there by a compaction."""
+        """Use another model from the next turn on; that turn compacts if the window is too small."""
         self.set_model(await self.services.serving(target))
         await self.services.store.set_model(self.session, target.model)
 
     def set_model(self, model: ServingModel) -> None:
-        """Another model, or another window of the same one."""
+        """Use another model, or another window of the same one."""
         self.model = model
         self.view.use_model(model.target.model)
         self.engine.update_model(model.target.model, model.window.tokens, model.max_output)
@@ -277,7 +275,7 @@ class Conversation:
         self.view.set_pins(pins, is_coming=is_coming)
 
     async def unpin(self, number: int) -> Pin:
-        """Take a pin away, by its number in `pins` from 1; the one that was taken."""
+        """Remove a pin by its number in `pins`, from 1, and return it."""
         if not 1 <= number <= len(self.pins):
             raise InvalidArgument(f"there is no pin {number}", remedy=f"there are {len(self.pins)}")
         pins = list(self.pins)
@@ -292,23 +290,18 @@ class Conversation:
     # -- compactions when they are due ---------------------------------------------------------------------------------
 
     def measure(self, options: TurnOptions) -> int:
-        """The size of the next request, with the prompt and the tools that it will have."""
+        """The size of the next request, with its prompt and its tools."""
         self.tools_with(options.tools)
         if options.prompt is not None:
             self.view.set_prompt(options.prompt)
         return self.request_tokens(options)
 
     def is_due(self, tokens: int) -> bool:
-        """Whether a request of so many tokens is to be compacted.
-
-        After an undo it is not, until it has grown by a tenth, because the person wants to see what was folded.
-        """
+        """Whether a request of so many tokens is to be compacted; after an undo only once it has grown by a tenth."""
         return tokens >= GROWN_SINCE_UNDO * self.view.stored.undone_tokens and self.engine.should_compress(tokens)
 
     def may_fold_early(self, tokens: int) -> bool:
-        """Whether a request of so many tokens may be compacted before it is due: not soon after an undo, nor where
-        compaction is off or paused.
-        """
+        """Whether it may be compacted before it is due: not soon after an undo, nor if compaction is off or paused."""
         has_grown = tokens >= GROWN_SINCE_UNDO * self.view.stored.undone_tokens
         is_enabled = self.services.options.settings.compression.enabled
         return has_grown and is_enabled and self.engine.get_status().paused is None
@@ -332,12 +325,12 @@ class Conversation:
         """Compact if the real size of the newest prompt says so. Calls get their results first."""
         async with self.locks.compaction:
             real = self.view.last_prompt_tokens
-            if self.view.open_group() < len(self.messages) or not real:
+            if self.has_open_calls or not real:
                 return
             if self.is_compacted and self.view.appended <= 1:
-                # Only the reply has come since: what was just compacted would be compacted again for hardly anything.
+                # Only the reply was added since the last compaction: another one would free hardly anything.
                 return
-            # Only the prompt counts: what a model thought and wrote is not all in the next one.
+            # Only the prompt counts: the next one has not all of the reply and its reasoning.
             if self.is_due(real):
                 await self._compact_due(CompactionRequest("usage", self.size.tokens))
             elif self._is_worth_folding_at_end_of_task():
@@ -350,7 +343,7 @@ class Conversation:
 
     @property
     def cache_seconds_left(self) -> float | None:
-        """For how long the provider still has what was last sent, below 0 where it has not; None where it never had."""
+        """Seconds until the provider's cache of the last request expires, below 0 afterwards; None without a cache."""
         if self.view.sent_at is None or not self.services.options.settings.prompt_caching.enabled:
             return None
         expires = self.view.sent_at + CACHE_SECONDS[self.services.cache_policy(self.target).ttl]
@@ -358,13 +351,13 @@ class Conversation:
 
     @property
     def next_message_cost(self) -> NextMessageCost | None:
-        """What the prompt of the next message costs, warm and cold; None where no price is known."""
+        """The cost of the next prompt, warm and cold; None if no price is known."""
         target, ttl = self.target, self.services.cache_policy(self.target).ttl
         return next_message_cost(self.size.tokens, target.model, target.served_by or None, ttl)
 
     @property
     def turns(self) -> int:
-        """Replies in view."""
+        """The number of replies in view."""
         return sum(message["role"] == "assistant" for message in self.messages)
 
     @property
@@ -374,12 +367,12 @@ class Conversation:
 
     @property
     def summary_tokens(self) -> int:
-        """How long a handoff of this conversation by a model will be, about."""
+        """The expected length of a handoff that a model writes."""
         budgets = budgets_for(self.window.tokens, self.services.options.settings.compression)
         return int(HANDOFF_SHARE * budgets.max_summary)
 
     async def is_worth_folding_idle(self, ttl: str) -> bool:
-        """Whether to fold it, idle as it is, before the provider's cache expires."""
+        """Whether folding the idle conversation before the provider's cache expires pays."""
         settings, tokens = self.services.options.settings, self.size.tokens
         if (
             not settings.prompt_caching.fold_idle
@@ -393,7 +386,7 @@ class Conversation:
         return idle_fold_pays(tokens, self.summary_tokens, self.target, returns, ttl)
 
     async def is_newest(self) -> bool:
-        """Whether the store has nothing of the conversation that is not in view: no other process continued it."""
+        """Whether all that the store has is in view: no other process continued the conversation."""
         await self.settled()
         store, session = self.services.store, self.session
         return (
@@ -403,15 +396,13 @@ class Conversation:
         )
 
     async def is_cold(self, ttl: str) -> bool:
-        """Whether the provider's cache of it has expired, so that a fold spoils nothing; False where that is switched
-        off.
-        """
+        """Whether the provider's cache has expired, so that a fold loses none of it; False if `fold_idle` is off."""
         view, options = self.view, self.services.options
         if not options.settings.prompt_caching.fold_idle:
             return False
         if view.sent_at is not None:
             return options.clock() - view.sent_at >= CACHE_SECONDS[ttl]
-        # It was opened anew, or another process served it: the newest reply has its time in the store.
+        # It was just opened, or another process served it: the store has the time of the newest reply.
         replies = (at for at in range(len(view.messages) - 1, -1, -1) if view.messages[at]["role"] == "assistant")
         seq = next((seq for at in replies if (seq := view.seqs[at]) is not None), None)
         if seq is None:
@@ -420,9 +411,9 @@ class Conversation:
         return (datetime.now(UTC) - row.at).total_seconds() >= CACHE_SECONDS[ttl]
 
     async def fold_before_expiry(self) -> bool:
-        """Fold it while it is idle, with a handoff by the model, where that pays; whether it was folded.
+        """Fold the idle conversation with a handoff by the model, if that pays; return whether it was folded.
 
-        A turn that begins meanwhile does not wait for it, and what was prepared is there for it when it is due.
+        A turn that begins meanwhile does not wait; it uses the prepared compaction if it is due.
         """
         ttl, seen, preparer = self.services.cache_policy(self.target).ttl, self.view.next_seq, self.preparer
         if self.is_in_use or not await self.is_worth_folding_idle(ttl):
@@ -443,7 +434,7 @@ class Conversation:
             return done is not None and done.changed
 
     async def _early_reason(self, tokens: int) -> str:
-        """Why to compact below the threshold, with what a model prepared, or built-in where none writes; or nothing."""
+        """The reason to compact below the threshold now, if the handoff is there or needs no model; else empty."""
         options, is_ready = self.services.options, self.preparer.is_ready_by_model
         if is_ready and self.preparer.reason == "finished":
             return "finished"
@@ -465,7 +456,7 @@ class Conversation:
     # -- background work -----------------------------------------------------------------------------------------------
 
     def start_background_work(self) -> None:
-        """Let the engine do what no turn has to wait for, unless it is at it already."""
+        """Start the background work of the engine, unless it is running."""
         is_running = self.background is not None and not self.background.done()
         if not is_running and self.engine.has_background_work:
             self.background = asyncio.create_task(self._work_in_background())
@@ -490,11 +481,10 @@ class Conversation:
     async def compact_now(
         self, focus: str | None = None, *, tokens: int | None = None, force: bool = True
     ) -> Compaction | None:
-        """Compact because a person asked, or a host that decides when; messages may arrive meanwhile, and stay at the
-        end. `tokens` is the size of the whole request, where the host knows more of it. Without `force` the engine
-        does nothing while it is paused.
+        """Compact because a person or a host asked; messages that arrive meanwhile stay at the end.
 
-        None where another process compacted it instead.
+        `tokens` is the size of the whole request, if the host knows it. Without `force` a paused engine does nothing.
+        None if another process compacted instead.
         """
         async with self.locks.compaction:
             await self.drop_prepared()
@@ -502,7 +492,7 @@ class Conversation:
             return await self.compact(replace(request, tokens=tokens or request.tokens, force=force))
 
     async def preview_compaction(self, focus: str | None = None) -> PreparedCompaction:
-        """What `compact_now` would do, done but not applied: `apply_compaction` applies exactly this."""
+        """What `compact_now` would do; `apply_compaction` applies exactly this."""
         async with self.locks.compaction:
             await self.drop_prepared()
             await self.settled()
@@ -511,7 +501,7 @@ class Conversation:
             return prepared
 
     async def apply_compaction(self, prepared: PreparedCompaction) -> Compaction | None:
-        """Apply a previewed compaction; None when the conversation is no longer the one that it was made for."""
+        """Apply a previewed compaction; None if the conversation has changed since."""
         async with self.locks.compaction:
             await self.drop_prepared()
             if not prepared.compaction.changed or not self.view.starts_with(prepared.view):
@@ -521,10 +511,10 @@ class Conversation:
     # -- compactions when the host says so -----------------------------------------------------------------------------
 
     async def prepare_ahead(self) -> PreparedCompaction | None:
-        """What a model makes of the conversation as it is now, while messages may arrive; nothing is changed by it.
+        """Prepare a compaction of the current view with a model, while messages may arrive; change nothing.
 
-        None where one is being prepared already, or a model writes none. It covers the messages that are in view now:
-        `use_prepared` keeps those that came since. What it cost is recorded.
+        None if one is being prepared already, or the model writes none. `use_prepared` keeps messages that arrived
+        since. Its cost is recorded.
         """
         if self.preparer.task is not None and not self.preparer.task.done():
             return None
@@ -539,7 +529,7 @@ class Conversation:
         return task.result() if task.result().compaction.changed else None
 
     async def use_prepared(self, prepared: PreparedCompaction, tokens: int, reason: str = "preflight") -> bool:
-        """Compact with what was prepared, for a request of so many tokens; False where it cannot be used any more."""
+        """Apply a prepared compaction to a request of so many tokens; False if it cannot be used any more."""
         async with self.locks.compaction:
             measured = prepared.measured(self.view, tokens)
             is_enough = measured.compaction.tokens_after < self.engine.get_status().threshold_tokens
@@ -550,13 +540,13 @@ class Conversation:
             return done is not None and done.changed
 
     async def compact_at_once(self, tokens: int, reason: str = "preflight") -> None:
-        """Compact a request of so many tokens without waiting for what is being prepared."""
+        """Compact a request of so many tokens without waiting for one that is being prepared."""
         async with self.locks.compaction:
             await self.drop_prepared()
             await self.compact_or_keep(CompactionRequest(reason, tokens))
 
     async def undo_compaction(self) -> bool:
-        """Bring back the view from before the newest compaction; False when none is in effect."""
+        """Undo the newest compaction; False if none is in effect."""
         async with self.locks.compaction:
             await self.drop_prepared()
             await self.settled()
@@ -576,7 +566,7 @@ class Conversation:
     async def compact_or_keep(
         self, request: CompactionRequest, ready: PreparedCompaction | None = None
     ) -> Compaction | None:
-        """Compact; where that fails, the conversation is left as it was, with a notice."""
+        """Compact; if that fails, emit a notice and leave the conversation unchanged."""
         try:
             return await self.compact(request, ready)
         except (StaleView, LeaseLost) as lost:
@@ -587,7 +577,7 @@ class Conversation:
         return None
 
     async def compact(self, request: CompactionRequest, ready: PreparedCompaction | None = None) -> Compaction | None:
-        """Compact now, with what was prepared if there is such; None where another process did it."""
+        """Compact now, with the compaction that was prepared, if any; None if another process did it."""
         await self.settled()
         old, base, tell = self.session, self.view.base, self.services.tell
         outcome, started = Compaction.nothing((), request.tokens), time.monotonic()
@@ -602,7 +592,7 @@ class Conversation:
             async with compaction_lease(self.services, old, self.reload) as lease:
                 if lease is None or self.view.base != base:
                     return None
-                # What was prepared may be older than the newest messages.
+                # Messages may have arrived since it was prepared.
                 prepared = await self.preparer.prepare(request) if ready is None else ready
                 prepared = prepared.measured(self.view, request.tokens)
                 tell(CompactionPhase(old, "swap" if ready else "summarise", time.monotonic() - started))
@@ -617,11 +607,11 @@ class Conversation:
                 await self.store_engine_state()
             return prepared.compaction
         finally:
-            # Also where it failed or was stopped: a screen that shows it as running must learn that it has ended.
+            # Also if it failed or was cancelled: screens that show it as running must learn that it has ended.
             self._tell_finished(old, outcome)
 
     async def _commit(self, prepared: PreparedCompaction, lease: Lease) -> None:
-        """End the session with the compaction and continue in its continuation."""
+        """Store the compaction, which ends the session, and switch to its continuation."""
         old, store, options = self.session, self.services.store, self.services.options
         system = None if options.before_switch is None else await options.before_switch(old)
         calls = tuple(self.pending_calls)
@@ -647,7 +637,7 @@ class Conversation:
             await options.after_switch(old, self.session)
 
     async def _show_compacted(self, prepared: PreparedCompaction, session: str) -> None:
-        """Show the new view as stored, but with the objects that are known here, so that nothing is counted twice."""
+        """Show the new view as stored, but with the known objects, so that nothing is counted twice."""
         stored = await self.services.store.view(session)
         known = [*prepared.compaction.messages, *self.messages[len(prepared.view.messages) :]]
         is_ours = stored.next_seq == self.view.next_seq and len(known) == len(stored.messages)
@@ -669,15 +659,15 @@ class Conversation:
             fixed = ", ".join(self.view.fixed_parts())
             self.services.tell(Notice(f"Automatic compaction is paused. What it cannot make smaller: {fixed}."))
 
-    # -- what the store has to know ------------------------------------------------------------------------------------
+    # -- what the store keeps ------------------------------------------------------------------------------------------
 
     async def drop_prepared(self) -> None:
-        """Forget what was prepared ahead, but not what it cost."""
+        """Drop the compaction that was prepared ahead, and store what it cost."""
         await self.preparer.drop()
         await self.store_pending_calls()
 
     async def close(self) -> None:
-        """Stop what is prepared ahead, but store what it cost. The conversation can be opened again."""
+        """Cancel all background work and store what it cost. The conversation can be opened again."""
         await self.preparer.cancel()
         if self.background is not None:
             self.background.cancel()
@@ -686,7 +676,7 @@ class Conversation:
         await self.store_pending_calls()
 
     async def store_pending_calls(self) -> None:
-        """Store calls of the summariser that brought no compaction: they were paid for all the same."""
+        """Store calls of the summariser that led to no compaction, since they cost something, too."""
         while self.pending_calls:
             try:
                 await self.services.store.record_call(self.session, self.pending_calls[0])
@@ -695,7 +685,7 @@ class Conversation:
             del self.pending_calls[0]
 
     async def store_engine_state(self) -> None:
-        """Let the store keep what the engine must not forget, where that is new."""
+        """Store the state of the engine, if it has changed."""
         state = dict(self.engine.state)
         if state != self.stored_state:
             learnt = {CALIBRATION_STATE + self.target.model: self.size.calibration.as_plain()}

@@ -124,35 +124,29 @@ def _hit(hit: SearchHit) -> HistoryHit:
 
 
 def _pattern(query: HistoryQuery) -> tuple[re.Pattern[str], str]:
-    """What to look for; a text that is no regular expression is looked for as it is, with a notice."""
+    """The expression to search for; a text that is no regular expression is searched as it is, with a notice."""
+    problem = ""
     if query.regex:
         try:
             return re.compile(query.text, re.IGNORECASE), ""
         except (re.error, RecursionError, OverflowError) as error:
-            return re.compile(
-                re.escape(query.text), re.IGNORECASE
-            ), f"not a regular expression ({error}): searched as text"
-    return re.compile(re.escape(query.text), re.IGNORECASE), ""
+            problem = f"not a regular expression ({error}): searched as text"
+    return re.compile(re.escape(query.text), re.IGNORECASE), problem
 
 
 def _matches(rows: Sequence[StoredMessage], pattern: re.Pattern[str], query: HistoryQuery) -> list[HistoryHit]:
     hits: list[HistoryHit] = []
     for row in reversed(rows):
-        if query.role and row.message["role"] != query.role:
+        role = row.message["role"]
+        if len(hits) >= query.limit or (query.role and query.role != role):
             continue
         text = _searched_text(row.message)
         found = pattern.search(text) if query.exact else _first_in_lines(pattern, text)
         if found is not None:
             start = max(0, (found.start() + found.end() - query.snippet_chars) // 2)
             end = min(len(text), start + query.snippet_chars)
-            passage = text[start:end]
-            hits.append(
-                HistoryHit(
-                    "message", row.seq, passage, row.at, row.message["role"], row.tool, "", not start, end == len(text)
-                )
-            )
-        if len(hits) >= query.limit:
-            break
+            passage, is_end = text[start:end], end == len(text)
+            hits.append(HistoryHit("message", row.seq, passage, row.at, role, row.tool, "", not start, is_end))
     return hits
 
 

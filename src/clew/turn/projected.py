@@ -1,6 +1,6 @@
-"""One conversation whose host sends the whole history with each call: folded once, the same items from then on.
+"""A conversation whose host sends the whole history with each call: folded once, with the same items from then on.
 
-For hosts that have a runtime, in one event loop. `clew.Projection` is the same for everybody else.
+For hosts that have a runtime, in one event loop; `clew.Projection` is for all others.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from clew.errors import ClewError, StaleHistory, UnknownSession
 from clew.messages import DialectName, History, Item, Message, Tool, detect_dialect
@@ -19,9 +19,6 @@ from clew.turn.request import MANY_MESSAGES, ModelTarget, TurnOptions, call_of
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage
 
-_Result = TypeVar("_Result")
-"""Messages before and after one that is opened by its number."""
-
 
 @dataclass(frozen=True, slots=True)
 class RecalledMessage:
@@ -31,7 +28,7 @@ class RecalledMessage:
     """As a handoff names it: m12 is 12."""
     message: Message
     snippet: str = ""
-    """What was found or opened of it: the whole of a short message, parts of a long one."""
+    """The part that was found or opened: the whole of a short message, parts of a long one."""
 
 
 def _shown(message: OpenedMessage) -> str:
@@ -40,43 +37,43 @@ def _shown(message: OpenedMessage) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TakenHistory:
-    """Which history a request was for: a reply is recorded only behind it."""
+    """The history of a request: a reply is recorded only behind the same one."""
 
     sync: int
-    """How often the whole history had been looked up: another lookup may have led to a branch."""
+    """The number of lookups of the whole history so far: another one may have led to a branch."""
     messages: int
     last: bytes
     """The digest of its last message."""
 
 
 class ProjectedConversation:
-    """One conversation. Calls of it must not overlap; callers that share it need a lock."""
+    """One conversation. Its calls must not overlap; callers that share it need a lock."""
 
     def __init__(self, runtime: Runtime, new: NewSession | None = None, session: str | None = None) -> None:
         self.session = session
-        """The session of the conversation; None until the first call, where none was given."""
+        """The session of the conversation; None before the first call, unless one was given."""
         self.is_branch = False
         """Whether the last call continued in a branch, because an earlier message had been edited."""
         self._runtime = runtime
         self._new = new or NewSession(source="library", model=runtime.target.model)
         self._history: History | None = None
         self._shown: View | None = None
-        """The view whose messages are the caller's objects."""
+        """The stored view whose messages were replaced by the caller's objects."""
         self._syncs = 0
         self._writing: asyncio.Task[None] | None = None
-        """Keeps the newest messages; its result says where."""
+        """Stores the newest messages."""
         self._branch: str | None = None
-        """The session that has the newest messages, where another process wrote to the conversation meanwhile."""
+        """The session with the newest messages, if another process wrote to the conversation meanwhile."""
         self._sent = 0
-        """Messages in view at the last call: what the next usage is for."""
+        """Messages in view at the last call, whose usage is reported next."""
 
     @property
     def items(self) -> Sequence[Any]:
-        """The wire items as far as they are known; a caller that knows that one is unchanged gives the same object."""
+        """The known wire items; a caller gives the same object for an item that is unchanged."""
         return self._history.raw if self._history else ()
 
     def is_followed_by(self, items: Sequence[Any], dialect: DialectName) -> bool:
-        """Whether a history is the known one with nothing or something behind it."""
+        """Whether a history begins with the known one."""
         history = self._history
         return history is not None and history.dialect == dialect and history.is_followed_by(items)
 
@@ -89,10 +86,10 @@ class ProjectedConversation:
         dialect: DialectName | None = None,
         target: ModelTarget | None = None,
     ) -> list[Any]:
-        """What to send for a history: the same items as before for what was folded, and the rest as it is.
+        """The items to send for a history: the same as before for what was folded, the others unchanged.
 
-        It is folded anew only where the request would pass the threshold. Items that were not changed are the very
-        objects that were given. `target` is the model, where that may be another one with each call.
+        It is folded again only if the request would pass the threshold. Unchanged items are the objects that were
+        given. `target` is the model, if it may change with each call.
         """
         conversation = await self.take(items, dialect, target)
         await conversation.fit(TurnOptions(tools=tools, prompt=prompt))
@@ -109,10 +106,10 @@ class ProjectedConversation:
         *,
         is_beside: bool = False,
     ) -> Conversation:
-        """Bring what is new of a history into the store, and the conversation to where the history is.
+        """Store what is new in a history, and return its conversation.
 
-        With `is_beside` that may continue while something else is done, as `Conversation.append_beside` does it: where
-        no other process can have continued the conversation, since the history holds no reply that is not known here.
+        With `is_beside` it may be stored in a task (`Conversation.append_beside`) if no other process can have
+        continued the conversation, since every reply of the history is known here.
         """
         name = dialect or (self._history.dialect if self._history else detect_dialect(list(items)))
         conversation = await self._take(items, name, is_beside=is_beside)
@@ -121,10 +118,10 @@ class ProjectedConversation:
         return conversation
 
     async def own(self, conversation: Conversation) -> Conversation:
-        """The conversation itself; a branch of it where others were found to have gone on with it otherwise.
+        """The conversation, or a branch of it if another process has continued it with other messages.
 
-        A fold shows what the store has, and that may be more than the history that was taken, or something else.
-        Without a fold the history is shown as received, also where the same question has been answered meanwhile.
+        A fold shows the messages of the store, which may be more or other ones than those of the history. Without a
+        fold the history is shown as received, also if the same question was answered meanwhile.
         """
         history = self._history
         if history is None or conversation.view.next_seq == len(history) or self._is_answered(conversation):
@@ -138,9 +135,9 @@ class ProjectedConversation:
         return own
 
     async def peek(self, items: Sequence[Any], dialect: DialectName) -> list[Any] | None:
-        """What a history would be shown as, by what the store has of it: written items, and the places of the others.
+        """How a history would be shown by its fold in the store: written items, and the places of the others.
 
-        None where nothing of it is folded. Nothing is kept of it: for a request that is only counted.
+        None if nothing of it is folded. Nothing is stored: for a request that is only counted.
         """
         history, store = History(dialect), self._runtime.store
         messages, own = await self._read(history, items), history.items
@@ -162,9 +159,9 @@ class ProjectedConversation:
         )
 
     def show_if_changed(self, conversation: Conversation) -> list[Any] | None:
-        """The same as written items, and places of those that leave as received; None where all of them do.
+        """The same as written items, and the places of unchanged ones; None if all are unchanged.
 
-        `StaleHistory` where the view is not of the history alone: `own` gives one that is.
+        `StaleHistory` if the view has other messages than the history: `own` gives one that has not.
         """
         self._share_messages(conversation)
         view, history = conversation.view, self._history
@@ -184,7 +181,7 @@ class ProjectedConversation:
         )
 
     def _is_answered(self, conversation: Conversation) -> bool:
-        """Whether an unfolded conversation has more than the history that was taken, behind it."""
+        """Whether an unfolded conversation has more messages behind the history."""
         return (
             self._history is not None
             and conversation.view.base is None
@@ -192,9 +189,9 @@ class ProjectedConversation:
         )
 
     async def observe(self, usage: CanonicalUsage, *, direct: CanonicalUsage | None = None) -> None:
-        """The real usage of the request that the last `fit` was for: it corrects the count, and is recorded.
+        """Take in the real usage of the request of the last `fit`: it corrects the count, and is recorded.
 
-        `direct` is what the history as received would have used; with it, what was saved is recorded, too.
+        `direct` is the usage that the history as received would have had; with it, the savings are recorded, too.
         """
         if self.session is None:
             return
@@ -204,11 +201,11 @@ class ProjectedConversation:
         await self._runtime.store.record_call(conversation.session, call)
 
     def place_of(self, number: int) -> int:
-        """The wire item that a message begins at; the end where it has not come yet."""
+        """The wire item that a message begins at; the end for one that is not known yet."""
         return self._history.place_of(number) if self._history else 0
 
     def count_from(self, place: int) -> int:
-        """How many messages of the history begin at this wire item, or behind it."""
+        """How many messages of the history begin at or behind this wire item."""
         count, total = 0, len(self._history) if self._history else 0
         while count < total and self.place_of(total - count - 1) >= place:
             count += 1
@@ -216,7 +213,7 @@ class ProjectedConversation:
 
     @property
     def taken(self) -> TakenHistory | None:
-        """The history as it is known now; None where there is none."""
+        """The known history; None without one."""
         if self._history is None or self.session is None or not self._history.items:
             return None
         items = self._history.items
@@ -229,9 +226,9 @@ class ProjectedConversation:
         call: ModelCall | None,
         taken: TakenHistory | None = None,
     ) -> bool:
-        """The reply to the request for the history `taken`, by default the known one, as items of the wire.
+        """Record the reply to the request for the history `taken`, by default the known one, as items of the wire.
 
-        False where the history has continued without it. Where it cannot be stored, it may be recorded again.
+        False if the history has continued without it. If it cannot be stored, it may be recorded again.
         """
         history, session = self._history, self.session
         if history is None or session is None or not items or (taken or self.taken) != self.taken:
@@ -251,14 +248,14 @@ class ProjectedConversation:
         return True
 
     async def compact(self, focus: str | None = None) -> bool:
-        """Fold now, whatever the size is; False where nothing could be folded."""
+        """Fold now, at any size; False if nothing could be folded."""
         if self.session is None:
             return False
         done = await (await self._runtime.conversation(self.session)).compact_now(focus)
         return done is not None and done.changed
 
     async def undo(self) -> bool:
-        """Bring back the view from before the newest compaction; False where none is in effect."""
+        """Undo the newest compaction; False if none is in effect."""
         if self.session is None:
             return False
         return await (await self._runtime.conversation(self.session)).undo_compaction()
@@ -271,11 +268,11 @@ class ProjectedConversation:
         return [row.message for row in await self._runtime.store.messages(tip.id)]
 
     async def compactions(self) -> list[CommittedCompaction]:
-        """Those of the whole conversation, oldest first; `is_in_effect` tells the undone ones apart."""
+        """The compactions of the whole conversation, oldest first; undone ones are not `is_in_effect`."""
         return [] if self.session is None else await self._runtime.store.compactions(self.session)
 
     async def recall(self, query: str, around: str = "", chars: int | None = None) -> list[RecalledMessage]:
-        """Messages of the history, in view or not: those that a text names (m12, m12-m20), or that its words find."""
+        """Messages of the history, in view or not: named by a text (m12, m12-m20), or found by its words."""
         store = self._runtime.store
         if self.session is None:
             return []
@@ -294,7 +291,7 @@ class ProjectedConversation:
     # -- the history ---------------------------------------------------------------------------------------------------
 
     async def _take(self, items: Sequence[Any], dialect: DialectName, *, is_beside: bool) -> Conversation:
-        """Bring what is new into the store, and the conversation to where the history is."""
+        """Store what is new in a history, and return its conversation."""
         await self._settled()
         history = self._history
         self.is_branch = False
@@ -324,10 +321,7 @@ class ProjectedConversation:
         return conversation
 
     async def _keep(self, writing: asyncio.Task[None], session: str, history: History) -> None:
-        """Store the new messages; as a branch where another process has written to the conversation meanwhile.
-
-        Changes of the history wait until this has ended.
-        """
+        """Store the new messages, as a branch if another process has written to the conversation meanwhile."""
         store = self._runtime.store
         try:
             await writing
@@ -342,12 +336,12 @@ class ProjectedConversation:
         return self._writing is not None and not self._writing.done()
 
     async def written(self) -> None:
-        """Wait until the new messages are stored, or storing failed. Needs no lock."""
+        """Wait until the new messages are stored, or that failed. Needs no lock."""
         if self._writing is not None:
             await asyncio.wait({self._writing})
 
     async def _settled(self) -> None:
-        """The same, and continue where it was stored."""
+        """The same, and continue in the session in which they are stored."""
         await self.written()
         if self._branch is not None:
             self.session, self._branch, self._shown = self._branch, None, None
@@ -356,13 +350,13 @@ class ProjectedConversation:
             self._sent = len(conversation.messages)
 
     async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
-        """The first call, and one whose history is not the known one with more behind it."""
+        """Look the whole history up: at the first call, and if it does not begin with the known one."""
         history = History(dialect)
         messages = await self._read(history, items)
         try:
             synced = await self._runtime.store.sync(messages, session=self.session, new=self._new, is_exact=True)
         except UnknownSession:
-            # The conversation was deleted: what its host still sends begins a new one.
+            # The conversation was deleted: its history begins a new one.
             if self.session is None:
                 raise
             await self._runtime.forget(self.session)
@@ -384,7 +378,7 @@ class ProjectedConversation:
         return await self._runtime.in_thread(lambda: _to_store(history, history.extend(items)), when=is_large)
 
     def _share_messages(self, conversation: Conversation) -> None:
-        """Let the view have the messages of the history for its rows, in place of those that the store has read."""
+        """Put the messages of the history in place of those that the view has read from the store."""
         view, history = conversation.view, self._history
         self.session = conversation.session
         if history is None or view.stored is self._shown:
@@ -407,7 +401,7 @@ def _shown_item(history: History, message: Message, seq: int | None, is_written:
 
 
 def _to_store(history: History, items: Sequence[Item]) -> list[NewMessage]:
-    """Items of a history with the wire items that they were read from, which the store keeps as received."""
+    """Items of a history as new messages, with the wire items that they were read from."""
     return [
         NewMessage(it.message, digest=it.digest)
         if it.is_its_wire_item

@@ -1,4 +1,4 @@
-"""A conversation that is folded once, for everybody: from sync and async code, with a store of its own."""
+"""`Projection`: a conversation that is folded once, for sync and async callers, over a store that it opens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -126,26 +126,30 @@ class Projection:
         tools: Sequence[Any] | None = None,
         dialect: DialectName | None = None,
     ) -> list[Any]:
-        """The same as `fit`, for a caller that is async itself."""
+        """The same as `fit`, for async callers."""
         return await self._host.arun(self._fit(history, system, tools, dialect))
 
     def observe(self, usage: Any) -> None:
         """The usage that the provider reported for the request of the last `fit`, in the provider's own shape."""
-        self._host.run(self._observe(usage))
+        self._host.run(self._alone(lambda it: it.observe(_canonical(usage))))
 
     async def aobserve(self, usage: Any) -> None:
-        await self._host.arun(self._observe(usage))
+        """The same as `observe`, for async callers."""
+        await self._host.arun(self._alone(lambda it: it.observe(_canonical(usage))))
 
     def compact(self, focus: str | None = None) -> bool:
         """Fold now, whatever the size is; False where nothing could be folded. The next `fit` shows it."""
-        return self._host.run(self._compact(focus))
+        _check("focus", focus or None, str, "a text")
+        return self._host.run(self._alone(lambda it: it.compact(focus)))
 
     async def acompact(self, focus: str | None = None) -> bool:
-        return await self._host.arun(self._compact(focus))
+        """The same as `compact`, for async callers."""
+        _check("focus", focus or None, str, "a text")
+        return await self._host.arun(self._alone(lambda it: it.compact(focus)))
 
     def undo(self) -> bool:
         """Bring back what a fold left out; False where none is in effect. The next `fit` folds only if it must."""
-        return self._host.run(self._undo())
+        return self._host.run(self._alone(ProjectedConversation.undo))
 
     def recall(self, query: str, *, around: str = "", chars: int | None = None) -> list[RecalledMessage]:
         """Originals, also of what was folded: m12 or m12-m20 as a handoff names them, or those that words find.
@@ -153,17 +157,22 @@ class Projection:
         Of an opened message with more than `chars` characters (6,000, or less where several share a page), `snippet` is
         the part around the words of `around`.
         """
-        return self._host.run(self._recall(query, around, chars))
+        _check("around", around or None, str, "a text")
+        if chars is not None and checked_tokens("chars", chars) < 1:
+            raise InvalidArgument(f"chars={chars} shows nothing", remedy="give 1 or more, or leave it out")
+        if not isinstance(query, str) or not query.strip():
+            raise InvalidArgument("recall takes words to look for, or the number of a message, such as m12")
+        return self._host.run(self._with(lambda it: it.recall(query, around, chars)))
 
     @property
     def compactions(self) -> list[CommittedCompaction]:
         """The folds of this conversation, oldest first."""
-        return self._host.run(self._compactions())
+        return self._host.run(self._with(ProjectedConversation.compactions))
 
     @property
     def history(self) -> list[Message]:
         """The whole history as the store has it, as chat messages: for a host that kept only what it was given."""
-        return self._host.run(self._stored())
+        return self._host.run(self._with(ProjectedConversation.stored))
 
     @property
     def session(self) -> str | None:
@@ -226,37 +235,21 @@ class Projection:
             fitted = await conversation.fit(rest, prompt=prompt, tools=self._tools, dialect=dialect)
         return [*lead, *fitted]
 
-    async def _observe(self, usage: Any) -> None:
-        canonical = usage if isinstance(usage, CanonicalUsage) else normalize_usage(usage)
+    async def _with(self, work: Callable[[ProjectedConversation], Awaitable[_Result]]) -> _Result:
+        return await work(await self._open())
+
+    async def _alone(self, work: Callable[[ProjectedConversation], Awaitable[_Result]]) -> _Result:
+        """Do something with the conversation while no other call changes it."""
         async with self._lock:
-            await (await self._open()).observe(canonical)
-
-    async def _compact(self, focus: str | None) -> bool:
-        _check("focus", focus or None, str, "a text")
-        async with self._lock:
-            return await (await self._open()).compact(focus)
-
-    async def _undo(self) -> bool:
-        async with self._lock:
-            return await (await self._open()).undo()
-
-    async def _recall(self, query: str, around: str, chars: int | None) -> list[RecalledMessage]:
-        _check("around", around or None, str, "a text")
-        if chars is not None and checked_tokens("chars", chars) < 1:
-            raise InvalidArgument(f"chars={chars} shows nothing", remedy="give 1 or more, or leave it out")
-        if not isinstance(query, str) or not query.strip():
-            raise InvalidArgument("recall takes words to look for, or the number of a message, such as m12")
-        return await (await self._open()).recall(query, around, chars)
-
-    async def _compactions(self) -> list[CommittedCompaction]:
-        return await (await self._open()).compactions()
-
-    async def _stored(self) -> list[Message]:
-        return await (await self._open()).stored()
+            return await self._with(work)
 
     _tools_given: Sequence[Any] | None = None
     _tools: Sequence[Any] = ()
     """The same object for as long as the caller gives the same: tools are then counted once."""
+
+
+def _canonical(usage: Any) -> CanonicalUsage:
+    return usage if isinstance(usage, CanonicalUsage) else normalize_usage(usage)
 
 
 def _check(name: str, value: object, kinds: Any, expected: str) -> None:
@@ -297,70 +290,8 @@ def _is_path(store: str | Path) -> bool:
     return isinstance(store, Path) or "://" not in store
 
 
-@dataclass(slots=True)
-class ProjectionHost:
-    """The store, the runtime and the event loop of projections, opened with the first call."""
-
-    address: str
-    target: ModelTarget
-    new_engine: EngineFactory
-    settings: Settings
-    on_event: Callable[[Event], None] | None
-    _stack: AsyncExitStack | None = None
-    _runtime: Runtime | None = None
-    _is_closed: bool = False
-    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _loop: EventLoopThread = field(default_factory=lambda: EventLoopThread())
-
-    def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Do something in the loop, from synchronous code. Raises InvalidArgument after `close`."""
-        self._refuse_closed(work)
-        return self._loop.run(work)
-
-    async def arun(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Do something in the loop, from the loop of a caller. Raises InvalidArgument after `close`."""
-        self._refuse_closed(work)
-        return await self._loop.arun(work)
-
-    def _refuse_closed(self, work: Coroutine[Any, Any, Any]) -> None:
-        if self._is_closed:
-            work.close()
-            raise InvalidArgument("the projection is closed", remedy="make another one, with the same store to go on")
-
-    def close(self) -> None:
-        """Close what is open, for good: a later call is refused."""
-        self._is_closed = True
-        if self._stack is not None:
-            self._loop.run(self._close())
-        self._loop.stop()
-
-    async def runtime(self) -> Runtime:
-        async with self._opening:
-            if self._runtime is None:
-                self._stack = AsyncExitStack()
-                embedder = installed_embedder(wanted=self.settings.store.vectors)
-                store = await self._stack.enter_async_context(open_store(self.address, embedder=embedder))
-                folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="clew-")))
-                options = RuntimeOptions(
-                    self.new_engine,
-                    SpillFolder(folder),
-                    self.settings,
-                    summarizes=False,
-                    offers_engine_tools=False,
-                )
-                events = Events(self.on_event) if self.on_event else None
-                self._runtime = Runtime(store, self.target, options, events)
-                self._stack.push_async_callback(self._runtime.close)
-        return self._runtime
-
-    async def _close(self) -> None:
-        stack, self._stack, self._runtime = self._stack, None, None
-        if stack is not None:
-            await stack.aclose()
-
-
 class EventLoopThread:
-    """An event loop in a thread of its own, begun with the first call: callers are sync, or have loops of their own."""
+    """An event loop in a thread, started with the first call: callers are sync, or have event loops that end."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -388,6 +319,53 @@ class EventLoopThread:
                 self._thread = threading.Thread(target=self._loop.run_forever, name="clew-projection", daemon=True)
                 self._thread.start()
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+class ProjectionHost(EventLoopThread):
+    """The store, the runtime and the thread of projections, opened with the first call."""
+
+    def __init__(
+        self,
+        address: str,
+        target: ModelTarget,
+        new_engine: EngineFactory,
+        settings: Settings,
+        on_event: Callable[[Event], None] | None,
+    ) -> None:
+        super().__init__()
+        self._address, self._target, self._new_engine, self._settings = address, target, new_engine, settings
+        self._events = Events(on_event) if on_event else None
+        self._open = AsyncExitStack()
+        self._runtime: Runtime | None = None
+        self._opening = asyncio.Lock()
+        self._is_closed = False
+
+    def _submit(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
+        if self._is_closed:
+            work.close()
+            raise InvalidArgument("the projection is closed", remedy="make another one, with the same store to go on")
+        return super()._submit(work)
+
+    def close(self) -> None:
+        """Close what is open, for good: a later call is refused."""
+        closing = None if self._loop is None else self._submit(self._open.aclose())
+        self._is_closed = True
+        if closing is not None:
+            closing.result()
+        self.stop()
+
+    async def runtime(self) -> Runtime:
+        async with self._opening:
+            if self._runtime is None:
+                embedder = installed_embedder(wanted=self._settings.store.vectors)
+                store = await self._open.enter_async_context(open_store(self._address, embedder=embedder))
+                folder = Path(self._open.enter_context(TemporaryDirectory(prefix="clew-")))
+                options = RuntimeOptions(
+                    self._new_engine, SpillFolder(folder), self._settings, summarizes=False, offers_engine_tools=False
+                )
+                self._runtime = Runtime(store, self._target, options, self._events)
+                self._open.push_async_callback(self._runtime.close)
+        return self._runtime
 
 
 def engine_factory(

@@ -8,7 +8,7 @@ passes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clew.engines import Changed, Compaction, Kept
 from clew.errors import ContextExhausted
@@ -131,7 +131,9 @@ class Recovery:
             conversation.size.observe(fault.input_tokens - sum(conversation.view.count(self.options.inject)))
         limit = fault.limit if fault.limit and fault.limit >= _SMALLEST_WINDOW else None
         if limit is not None and limit < window.tokens:
-            await self._adopt_stated_limit(limit)
+            # It holds from now on, and after a restart unless another one is configured.
+            self._use_window(Window(limit, "stated", window.max_output), is_stated=True)
+            await conversation.services.learn_window(conversation.target, limit)
         elif limit is None or self.attempts > 1:
             # What was refused is as good a bound as the window we assumed.
             refused = min(window.tokens, conversation.request_tokens(self.options))
@@ -139,14 +141,9 @@ class Recovery:
             if guess is not None:
                 self._use_window(Window(guess, window.source, window.max_output), is_stated=False)
 
-    async def _adopt_stated_limit(self, limit: int) -> None:
-        """A limit that the provider stated holds from now on, and after a restart unless another is configured."""
-        self._use_window(Window(limit, "stated", self.conversation.window.max_output), is_stated=True)
-        await self.conversation.services.learn_window(self.conversation.target, limit)
-
     def _use_window(self, window: Window, *, is_stated: bool) -> None:
         conversation = self.conversation
-        conversation.set_model(conversation.model.with_window(window))
+        conversation.set_model(replace(conversation.model, window=window))
         learnt = WindowLearnt(conversation.session, conversation.target.model, window.tokens, is_stated=is_stated)
         conversation.services.tell(learnt)
 

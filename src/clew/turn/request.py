@@ -116,9 +116,6 @@ class ServingModel:
             return asked
         return min(longest, int(self.window.tokens * _LARGEST_SHARE_UNASKED))
 
-    def with_window(self, window: Window) -> ServingModel:
-        return ServingModel(self.target, window)
-
 
 async def window_for(
     target: ModelTarget, store: Store, learnt: LearntLimits | None, stated: int | None = None

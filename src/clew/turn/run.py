@@ -1,6 +1,6 @@
-"""One turn: append the new messages, make it fit, send or recover, record the reply. For library, agent and gateway.
+"""One turn: append the new messages, make the request fit, send or recover, record the reply.
 
-A turn is one call of the model. An agent runs the tools that a reply asks for and comes back with their results.
+A turn is one call of the model. An agent runs the tools of the reply and starts the next turn with their results.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from clew.turn.runtime import Runtime
 from clew.usage import MAX_COUNT, CanonicalUsage, normalize_usage
 
 STOPPED = "[stopped by the user]"
-"""Behind what was written of a reply that a person stopped."""
+"""Behind the partial text of a reply that a person stopped."""
 BROKEN_OFF = "[the reply ended early: the connection or the provider failed]"
-"""Behind what was written of a reply that ended without its end."""
+"""Behind the partial text of a reply that the connection or the provider broke off."""
 _NAMED_REPAIRS = 3
 
 
@@ -49,10 +49,10 @@ async def run_turn(
     tools: Sequence[Tool] = (),
     on_delta: OnDelta | None = None,
 ) -> Reply:
-    """The reply to the new messages. `inject` is seen by the model in this turn only, and never enters the history.
+    """The reply to the new messages. `inject` is part of this turn's request alone, and never enters the history.
 
-    Give the same `tools` object turn after turn: it is then counted once. With nothing incoming, the model is asked
-    again about the history as it is. Turns of one conversation wait for each other.
+    A `tools` object that is given again is not counted again. Without incoming messages the model is asked about the
+    history as it is. Turns of one conversation wait for each other.
     """
     conversation = await runtime.conversation(session)
     async with conversation.locks.turn:
@@ -61,7 +61,7 @@ async def run_turn(
 
 
 async def answer(conversation: Conversation, options: TurnOptions, *, compact_after: bool = True) -> Reply:
-    """The rest of a turn, when the new messages are in the history: for hosts that put it there themselves.
+    """The rest of a turn once the new messages are in the history: for hosts that put them there.
 
     The caller holds `conversation.locks.turn`. Without `compact_after` the reply does not wait for a compaction: the
     next request is made to fit before it is sent in any case.
@@ -69,7 +69,7 @@ async def answer(conversation: Conversation, options: TurnOptions, *, compact_af
     await conversation.fit(options)
     options = await _with_recall(conversation, options)
     sent = await send_or_recover(conversation, options)
-    # A stop between its coming and its keeping would lose it, or have it kept twice.
+    # A cancellation between receiving and storing it would lose it, or store it twice.
     reply = await uninterruptible(record(conversation, options, sent))
     if compact_after:
         await conversation.compact_after_reply()
@@ -77,28 +77,28 @@ async def answer(conversation: Conversation, options: TurnOptions, *, compact_af
 
 
 async def _with_recall(conversation: Conversation, options: TurnOptions) -> TurnOptions:
-    """The options of a turn with what comes back by itself behind the newest message."""
+    """The options of a turn with what automatic recall injects."""
     recall = conversation.recall
     if recall is None or not (conversation.is_compacted or recall.is_everywhere):
-        return options  # all that there is to recall is in view
+        return options  # everything is in view
     tokens = conversation.request_tokens(options)
     return await recall.for_turn(options, conversation.window.tokens, conversation.target.model, tokens)
 
 
 async def receive(runtime: Runtime, session: str, incoming: Sequence[Message]) -> None:
-    """Messages into the history without asking the model: what was said elsewhere, a reply that was stopped."""
+    """Append messages to the history without asking the model."""
     conversation = await runtime.conversation(session)
     async with conversation.locks.turn:
         await append_incoming(conversation, incoming, to_send=False)
 
 
 async def keep_partial_reply(runtime: Runtime, session: str, text: str, mark: str = STOPPED) -> None:
-    """Keep a reply that was broken off, as far as received, with `mark` behind it.
+    """Store the part of an interrupted reply that was received, with `mark` behind it.
 
-    Its call is kept with our own count of the tokens, since no usage was received.
+    Its call is stored with our count of the tokens, since no usage was received.
     """
     conversation = await runtime.conversation(session)
-    # Where the stop followed the reply, while the conversation was being compacted, it is there already.
+    # The whole reply is stored already if the stop arrived while the conversation was being compacted.
     is_kept = any(message["role"] == "assistant" for message in conversation.messages[-1:])
     if not text.strip() or is_kept:
         return
@@ -108,11 +108,11 @@ async def keep_partial_reply(runtime: Runtime, session: str, text: str, mark: st
         await conversation.append([{"role": "assistant", "content": f"{text.rstrip()}\n\n{mark}"}], call)
 
 
-# -- what comes in -----------------------------------------------------------------------------------------------------
+# -- incoming messages -------------------------------------------------------------------------------------------------
 
 
 async def append_incoming(conversation: Conversation, incoming: Sequence[Message], *, to_send: bool) -> None:
-    """Append messages from outside: repaired, and tool results that are too large spilled to files.
+    """Append incoming messages: repaired, and with tool results that are too large written to files.
 
     With `to_send`, calls without a result get a stub.
     """
@@ -122,10 +122,7 @@ async def append_incoming(conversation: Conversation, incoming: Sequence[Message
         services.tell(Notice(repaired.notice))
     limits = limits_for_window(conversation.window.tokens, services.options.output_limits)
     bounded = bound_incoming(waiting, repaired.messages, services.options.spill, limits)
-    for spilled, text in bounded.spilled:
-        path = str(spilled.spilled.path)
-        await services.store.keep_output(NewOutput(conversation.session, text, spilled.tool, path))
-        services.tell(OutputSpilled(conversation.session, spilled.tool, spilled.chars))
+    await _keep_outputs(conversation, bounded)
     if bounded.messages:
         await conversation.append(bounded.messages)
 
@@ -136,7 +133,7 @@ class RepairedMessages:
 
     messages: Sequence[Message]
     notice: str = ""
-    """What was repaired, for people."""
+    """The repairs, for people."""
 
 
 def repair_incoming(waiting: Sequence[Message], incoming: Sequence[Message], *, to_send: bool) -> RepairedMessages:
@@ -147,7 +144,7 @@ def repair_incoming(waiting: Sequence[Message], incoming: Sequence[Message], *, 
     if not done.repairs:
         return RepairedMessages(incoming)
     repairs = "; ".join(f"{each.problem} ({each.remedy})" for each in done.repairs[:_NAMED_REPAIRS])
-    # What waited is in the history already, as it is; what a repair put in for it is new.
+    # Waiting calls and results are in the history already; results that the repair added for them are new.
     fresh = [
         message
         for message, index in zip(done.messages, done.indexes, strict=True)
@@ -172,14 +169,14 @@ def bound_incoming(
         return BoundedMessages(messages)
     turns = [_bound_turn(turn, spill, limits) for turn in _turns([*waiting, *messages])]
     bounded = [message for turn in turns for message in turn.messages]
-    # What waited is in the history already, as it is.
+    # Waiting calls and results are in the history already.
     return BoundedMessages(bounded[len(waiting) :], [each for turn in turns for each in turn.spilled])
 
 
 async def bound_newest(conversation: Conversation) -> bool:
-    """Shorten the newest tool results that are too large, in the view alone: for hosts that store messages as received.
+    """Shorten the newest tool results that are too large in the view alone, for hosts that store messages as received.
 
-    Whether there were any. It is a compaction like any other, which can be undone.
+    Return whether there were any. It is a compaction, which can be undone.
     """
     services, view = conversation.services, conversation.view.compactable()
     start = next((at for at in range(len(view.messages), 0, -1) if view.messages[at - 1]["role"] == "assistant"), 0)
@@ -197,11 +194,16 @@ async def bound_newest(conversation: Conversation) -> bool:
     prepared = PreparedCompaction(view, Compaction(view.messages, tuple(items), tokens, tokens), engine="spill")
     async with conversation.locks.compaction:
         done = await conversation.compact_or_keep(CompactionRequest("spill", tokens, force=True), prepared)
-    for spilled, text in bounded.spilled:
-        path = str(spilled.spilled.path)
-        await services.store.keep_output(NewOutput(conversation.session, text, spilled.tool, path))
-        services.tell(OutputSpilled(conversation.session, spilled.tool, spilled.chars))
+    await _keep_outputs(conversation, bounded)
     return done is not None
+
+
+async def _keep_outputs(conversation: Conversation, bounded: BoundedMessages) -> None:
+    """Store the results that went to files, so that search finds them."""
+    for spilled, text in bounded.spilled:
+        output = NewOutput(conversation.session, text, spilled.tool, str(spilled.spilled.path))
+        await conversation.services.store.keep_output(output)
+        conversation.services.tell(OutputSpilled(conversation.session, spilled.tool, spilled.chars))
 
 
 def _turns(messages: Sequence[Message]) -> list[list[Message]]:
@@ -227,13 +229,13 @@ def _bound_turn(turn: Sequence[Message], spill: SpillFolder, limits: ToolOutputL
     return BoundedMessages(together.messages, spilled)
 
 
-# -- what goes out -----------------------------------------------------------------------------------------------------
+# -- replies -----------------------------------------------------------------------------------------------------------
 
 
 async def record(conversation: Conversation, options: TurnOptions, sent: SentRequest) -> Reply:
-    """Put the reply into the history with what it took, in one transaction; the reply as it was kept."""
+    """Store the reply with its usage in one transaction; return it as stored."""
     services, reported = conversation.services, sent.reply.usage
-    # A provider may be a stranger's, and no figure of it may lose the reply.
+    # A provider may be a plugin, and no figure of it may lose the reply.
     usage = None if reported is None else normalize_usage(reported)
     reply = repair_reply(sent.reply)
     ttl = services.cache_policy(conversation.target).ttl
@@ -261,7 +263,7 @@ async def record(conversation: Conversation, options: TurnOptions, sent: SentReq
 
 
 def repair_reply(reply: Reply) -> Reply:
-    """The reply, repaired where no provider would take it back: without content, with calls that cannot be read."""
+    """The reply, repaired if a provider would refuse it in a request: without content, or with unreadable calls."""
     message = _with_distinct_ids(reply.message)
     done = repair([message], open_end=True)
     kept = done.messages[0] if done.repairs and done.messages else message
@@ -269,10 +271,10 @@ def repair_reply(reply: Reply) -> Reply:
 
 
 def _with_distinct_ids(message: Message) -> Message:
-    """Some servers give all calls of a reply one id. Each was meant: a repair would keep the first alone."""
+    """Distinct ids for the calls of a reply: some servers give all one id, and a repair would keep the first alone."""
     calls = calls_of(message)
     if not all(isinstance(call, dict) and isinstance(call.get("id"), str) for call in calls):
-        return message  # broken in another way, which the repair knows
+        return message  # another defect, which `repair` handles
     taken: set[str] = set()
     distinct: list[ToolCall] = []
     for number, call in enumerate(calls):

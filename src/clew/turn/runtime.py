@@ -1,4 +1,4 @@
-"""What turns run on: a store, a model, an engine for each conversation, and the conversations that are open."""
+"""The runtime of turns: a store, a model, an engine for each conversation, and the open conversations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clew.engines import ContextEngine, EngineSetup, SessionStart
 from clew.errors import StoreError
 from clew.events import Events, Notice
 from clew.handoff import ModelSummarizer, Summary, SummaryInput, summarize_builtin
-from clew.store import ModelCall, Store
+from clew.store import Store
 from clew.tokens import Calibration, counter_for
 from clew.tooloutput import SpillFolder
 from clew.turn.automatic_recall import AutomaticRecall
@@ -34,11 +34,11 @@ class Runtime(TurnServices):
         self.target = target
         """The model of conversations that are opened from now on."""
         self._open: dict[str, Conversation] = {}
-        """By every session that was asked for."""
+        """By every session of theirs that was requested."""
         self._opening = asyncio.Lock()
 
     async def conversation(self, session: str) -> Conversation:
-        """The conversation of a session, at its newest continuation; the same object for as long as it is open."""
+        """The conversation of a session, at its newest continuation; the same object while it is open."""
         found = self._open.get(session)
         if found is not None:
             return found
@@ -51,12 +51,12 @@ class Runtime(TurnServices):
 
     @property
     def targets(self) -> tuple[ModelTarget, ...]:
-        """The models that conversations talk to, and the one for new ones."""
+        """The models of open conversations, and the one for new ones."""
         return (self.target, *(conversation.target for conversation in self._open.values()))
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a turn, a compaction or a preparation is under way anywhere."""
+        """Whether a turn, a compaction or a preparation is running in any conversation."""
         return any(it.is_in_use or it.preparer.task is not None for it in self._open.values())
 
     async def end(self, session: str, reason: str = "done") -> None:
@@ -67,9 +67,9 @@ class Runtime(TurnServices):
         await self.store.end_session(conversation.session, reason)
 
     async def forget(self, session: str) -> None:
-        """Close a conversation; the store has all of it. What runs ahead for it is dropped, but not what it cost.
+        """Close a conversation, which stays in the store. Its preparations are cancelled, and their cost is stored.
 
-        Where that cannot be stored, the conversation stays open.
+        If that cannot be stored, the conversation stays open.
         """
         conversation = self._find(session)
         if conversation is None:
@@ -91,7 +91,7 @@ class Runtime(TurnServices):
         self._threads.shutdown(wait=False)
 
     def _find(self, session: str) -> Conversation | None:
-        """The open conversation that a session leads to, also where a compaction continued in it."""
+        """The open conversation of a session, also of one in which a compaction continued it."""
         return self._open.get(session) or next((it for it in self._open.values() if it.session == session), None)
 
     async def _close_idle(self, used: Conversation) -> None:
@@ -103,7 +103,7 @@ class Runtime(TurnServices):
             try:
                 await self.forget(oldest)
             except StoreError as problem:
-                # It is closed later: the caller who opens this one need not wait.
+                # It is closed later: opening the other one succeeds.
                 self.tell(Notice(f"A conversation could not be closed: {problem}"))
                 return
 
@@ -117,15 +117,14 @@ class Runtime(TurnServices):
         pins, is_large = pins_from_plain(state.get(PINS_STATE)), len(stored.messages) > MANY_MESSAGES
         view = await self.in_thread(ConversationView, stored, self.target.model, prompt, pins, when=is_large)
         view.size.calibration = Calibration.from_plain(state.get(CALIBRATION_STATE + self.target.model))
-        calls: list[ModelCall] = []
 
         def opened() -> Conversation:
             found = reference()
-            assert found is not None  # an engine works while its conversation is open
+            assert found is not None  # an engine is used only while its conversation is open
             return found
 
-        # The summariser follows the model and the window of the conversation, which is made with the engine. A weak
-        # reference, so that the memory of a conversation that is closed is free at once.
+        # The summariser reads model and window of the conversation, which is constructed with the engine. The reference
+        # is weak, so that the memory of a closed conversation is free at once.
         engine = self._engine(model, opened)
         conversation = Conversation(
             services=self,
@@ -135,7 +134,6 @@ class Runtime(TurnServices):
             engine=engine,
             preparer=CompactionPreparer(self, engine, view),
             engine_sees_all=stored.next_seq == 0,
-            pending_calls=calls,
             stored_state=state.get(ENGINE_STATE + engine.name),
             recall=self._recall(view, chain[0].owner),
         )
@@ -145,13 +143,13 @@ class Runtime(TurnServices):
         return conversation
 
     def _recall(self, view: ConversationView, owner: str) -> AutomaticRecall | None:
-        """Nothing comes back by itself in other people's sessions, whatever is configured."""
+        """Automatic recall, if configured; never in sessions of other owners."""
         is_on = self.options.settings.recall.automatic != "off"
         return AutomaticRecall(self, view) if is_on and owner == "" else None
 
     def _engine(self, model: ServingModel, conversation: Callable[[], Conversation]) -> ContextEngine:
         async def summarize(source: SummaryInput, budget: int) -> Summary:
-            # Asked for anew each time: windows are learnt, and caches grow cold.
+            # Chosen again for each summary: windows are learnt, and caches expire.
             models = summary_models(conversation(), source, budget)
             count = counter_for(models[0].name if models else conversation().target.model).text
             is_by_model = self.options.models_ahead_only and conversation().preparer.asks_model

@@ -1,7 +1,7 @@
-"""What the next request shows of a conversation: its messages with numbers and sizes, and its pinned texts.
+"""The view of a conversation: the messages of the next request with their numbers and sizes, and the pinned texts.
 
-Appending and asking for the size cost the same at 100 messages and at 100,000; only a compaction, a switch of model and
-a reload look at everything in view.
+Appending and the size cost the same at 100 messages and at 100,000; only a compaction, a switch of model and a reload
+read all messages in view.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clew.store import AppendResult, NewMessage, View
 from clew.tokens import ConversationSize, count_each, counter_for
 
 MAX_PINNED_SHARE = 0.25
-"""Of the window, for all pins together: what is pinned cannot be made smaller by any compaction."""
+"""Of the window, for all pins together: no compaction makes pins smaller."""
 _PINS_HEADING = (
     "[Pinned: each of these stands word for word as it was first said, and holds for the whole conversation.]"
 )
@@ -26,10 +26,9 @@ _PINS_HEADING = (
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A text that comes back word for word after a compaction: a message, or a skill that was opened.
+    """A text that is shown word for word also after a compaction: a message, or a skill that was opened.
 
-    While it is in view nothing is done. When a compaction has folded it, it follows the system prompt: there the
-    prefix moves with the compaction anyway.
+    When a compaction has folded its message, it follows the system prompt: the prefix moves with the compaction anyway.
     """
 
     label: str
@@ -37,13 +36,13 @@ class Pin:
 
 
 def pinned_text(pins: Iterable[Pin]) -> str:
-    """The pins as they follow a system prompt; nothing where there are none."""
+    """The text of the pins behind a system prompt; empty without pins."""
     fenced = [_fenced(pin) for pin in pins]
     return "\n\n".join([_PINS_HEADING, *fenced]) if fenced else ""
 
 
 def _fenced(pin: Pin) -> str:
-    """The text between marks that it cannot close itself: a skill may come with a stranger's repository."""
+    """The text between marks that it cannot close: a skill may be from an untrusted repository."""
     mark = "pinned"
     while f"</{mark}" in pin.text or f"<{mark}" in pin.text:
         mark += "-"
@@ -51,7 +50,7 @@ def _fenced(pin: Pin) -> str:
 
 
 def pins_from_plain(value: Any) -> tuple[Pin, ...]:
-    """The pins of the JSON that a store keeps; what is no pin is left out."""
+    """The pins of the JSON in the store; invalid rows are left out."""
     rows = value if isinstance(value, list) else []
     return tuple(Pin(str(row["label"]), str(row["text"])) for row in rows if isinstance(row, dict))
 
@@ -84,38 +83,38 @@ def prompt_message(prompt: str | None) -> Message | None:
 
 
 class ConversationView:
-    """What the next request shows: the system prompt, pins, messages and tools, with their sizes.
+    """The parts of the next request: system prompt, pins, messages and tools, with their sizes.
 
-    The store is the truth; this spares reading it at every turn.
+    A cache of the store, which is not read again at every turn.
     """
 
     def __init__(self, stored: View, model: str, prompt: Message | None = None, pins: Sequence[Pin] = ()) -> None:
         self.stored = stored
-        """As it was loaded or last compacted; later messages are in `messages` alone."""
+        """As loaded or last compacted; later messages are in `messages` alone."""
         self.session, self.next_seq = stored.session, stored.next_seq
         self.messages: list[Message] = []
         self.seqs: list[int | None] = []
         """For each message its number in the history; None where a compaction wrote it for no single row."""
         self.prompt = prompt
-        """The system prompt without what a compaction puts behind it."""
+        """The system prompt without the note and the pins."""
         self.pins = tuple(pins)
         self.pinned_text = ""
-        """The pins that are not among the messages, as they follow the system prompt."""
+        """The pins that are not among the messages, as text behind the system prompt."""
         self.size = ConversationSize(counter_for(model))
         self.last_prompt_tokens = 0
-        """As the provider reported for the newest reply; 0 without a report, or when the view has changed since."""
+        """As the provider reported for the newest reply; 0 without a report, or if the view has changed since."""
         self.unsettled = 0
-        """Messages at the end that the host is expected to send otherwise the next time."""
+        """Messages at the end that the host is expected to change in its next request."""
         self.sent_at: float | None = None
-        """When the provider last read this view, by the clock of the runtime; None when it has not."""
+        """When the provider last read this view, by the clock of the runtime; None if it has not."""
         self._model = model
         self._tools: tuple[Sequence[Tool] | None, Sequence[Tool]] = (None, ())
-        """As given by the caller of a turn, and with the engine's own."""
+        """As the caller of a turn gave them, and with the engine's tools."""
         self.show(stored)
 
     @property
     def base(self) -> int | None:
-        """The compaction in effect; None while the history is seen whole."""
+        """The compaction in effect; None without one."""
         return self.stored.base
 
     @property
@@ -124,7 +123,7 @@ class ConversationView:
         return len(self.messages) - len(self.stored.messages)
 
     def show(self, stored: View, messages: Sequence[Message] | None = None) -> None:
-        """Take over a view; `messages` are the same ones as objects whose sizes are known already."""
+        """Show a stored view; `messages` are its messages as objects whose sizes are known."""
         shown = list(stored.messages if messages is None else messages)
         known = self._counts_of(shown)
         self.stored, self.session, self.next_seq = stored, stored.session, stored.next_seq
@@ -135,16 +134,14 @@ class ConversationView:
         self._place_pins()
 
     def adopt(self, messages: Sequence[Message]) -> None:
-        """Show other objects for the same messages: those of a caller, in place of what was read from the store."""
+        """Show other objects for the same messages: the caller's, in place of those read from the store."""
         known = {id(message): count for message, count in zip(messages, self.size.counts, strict=True)}
         self.messages = list(messages)
         self._count(known)
 
     def counted(self, messages: Sequence[Message | NewMessage]) -> list[NewMessage]:
-        """Messages to append, with their sizes. Each is an object of its own: sizes and regions are looked up by
-        identity.
-        """
-        # Only what is newest can be the same object again: a caller that keeps one and sends it twice.
+        """Messages to append, with their sizes. No two are the same object: sizes are looked up by identity."""
+        # Only newest messages can be the same object again: a caller keeps one and sends it twice.
         seen = {id(message) for message in self.messages[-_LOOK_BACK:]}
         counter = counter_for(self._model)
         rows: list[NewMessage] = []
@@ -156,7 +153,7 @@ class ConversationView:
         return rows
 
     def append(self, appended: AppendResult, rows: Sequence[NewMessage]) -> None:
-        """Show what the store has taken in as the newest messages."""
+        """Show messages that were stored as the newest ones."""
         for seq, row in enumerate(rows, appended.first_seq):
             self.messages.append(row.message)
             self.seqs.append(seq)
@@ -164,18 +161,18 @@ class ConversationView:
         self.session, self.next_seq = appended.session, appended.next_seq
 
     def take_back(self, count: int) -> None:
-        """Show no more the newest messages, which the store could not take in."""
+        """Remove the newest messages, which could not be stored."""
         stop = len(self.messages) - count
         self.size.replace(stop, len(self.messages), [])
         del self.messages[stop:], self.seqs[stop:]
         self.next_seq -= count
 
     def is_next(self, appended: AppendResult) -> bool:
-        """Whether what was appended stands right behind what is shown; otherwise others have written too."""
+        """Whether appended messages directly follow the view; otherwise another process has written, too."""
         return appended.session == self.session and appended.first_seq == self.next_seq
 
     def open_group(self) -> int:
-        """Where the newest calls begin that still wait for results; the end where none do."""
+        """The index of the newest calls that wait for results; the end if none do."""
         start = len(self.messages)
         while start > 0 and self.messages[start - 1]["role"] == "tool":
             start -= 1
@@ -186,22 +183,22 @@ class ConversationView:
         return start - 1 if waiting - answered else len(self.messages)
 
     def compactable(self, *, is_settled: bool = False) -> View:
-        """The view that a compaction may choose from: everything but calls that still wait for results.
+        """The view that a compaction may choose from: all messages but calls that wait for results.
 
-        `is_settled`: and but the messages that are expected to be sent otherwise the next time. A history that changes
-        there still begins with all that the compaction was made from.
+        `is_settled`: also without the messages that the host is expected to change, so that the changed history still
+        begins with all that the compaction was made from.
         """
         stop = self.open_group()
         if is_settled and self.unsettled:
             stop = min(stop, self._settled())
         until = self.next_seq if stop == len(self.messages) else self.seqs[stop]
-        assert until is not None  # what followed the last compaction are rows
+        assert until is not None  # messages behind the last compaction are rows
         written = frozenset(index for index in self.stored.written if index < stop)
         messages, seqs = tuple(self.messages[:stop]), tuple(self.seqs[:stop])
         return View(self.session, self.stored.conversation, self.base, until, messages, seqs, written)
 
     def _settled(self) -> int:
-        """Where the unsettled messages begin; a result is not parted from its call, nor what a compaction wrote."""
+        """The index of the first unsettled message; results stay with their calls; none where a compaction wrote."""
         stop = max(0, len(self.messages) - self.unsettled)
         while 0 < stop < len(self.messages) and self.messages[stop]["role"] == "tool":
             stop -= 1
@@ -210,23 +207,20 @@ class ConversationView:
         return stop if is_plain else end
 
     def starts_with(self, view: View) -> bool:
-        """Whether an earlier view of this conversation is still the beginning of what is shown."""
+        """Whether an earlier view of this conversation is still the beginning of this one."""
         if view.base != self.base or len(view.messages) > len(self.messages):
             return False
         return all(old is new for old, new in zip(view.messages, self.messages, strict=False))
 
     def system_message(self, *, as_block: bool) -> Message | None:
-        """The system prompt; after a compaction with a note and pins behind it, which leaves what is cached cached."""
-        if self.base is not None or self.pinned_text:
-            return self._with_note_and(self.pinned_text, as_block=as_block, has_note=self.base is not None)
-        return self.prompt
+        """The system prompt; after a compaction followed by a note and pins, so that it stays cached."""
+        return self._prompt_with(self.pinned_text, as_block=as_block, has_note=self.base is not None)
 
-    def _with_note_and(self, pinned: str, *, as_block: bool, has_note: bool = True) -> Message | None:
-        """The system prompt as it is after a compaction that leaves these pins out of view."""
+    def _prompt_with(self, pinned: str, *, as_block: bool, has_note: bool) -> Message | None:
         if self.prompt is None:
             return {"role": "system", "content": pinned} if pinned else None
         behind = "\n\n".join(text for text in (SYSTEM_NOTE if has_note else "", pinned) if text)
-        return with_text_after_system(self.prompt, behind, as_block=as_block)
+        return with_text_after_system(self.prompt, behind, as_block=as_block) if behind else self.prompt
 
     def set_prompt(self, prompt: Message | None) -> None:
         if prompt != self.prompt:
@@ -234,7 +228,7 @@ class ConversationView:
             self._count_prompt()
 
     def set_pins(self, pins: Sequence[Pin], *, is_coming: bool = False) -> None:
-        """Other pins. `is_coming`: the text that is not in view yet is in the next messages."""
+        """Replace the pins. `is_coming`: the next messages hold the text that is not in view yet."""
         self.pins = tuple(pins)
         if not is_coming:
             self._place_pins()
@@ -253,27 +247,31 @@ class ConversationView:
         return None if self._tools[0] is None else self._tools[1]
 
     def fixed_parts(self) -> Sequence[str]:
-        """What is in every request however much is compacted, in words."""
+        """The parts that no compaction makes smaller, in words."""
         return (f"the system prompt ({self.size.system:,} tokens)", f"the tools ({self.size.tools:,} tokens)")
 
     def _place_pins(self) -> None:
-        shown = {text_of(message) for message in self.messages} if self.pins else set()
-        self.pinned_text = pinned_text(pin for pin in self.pins if pin.text not in shown)
+        self.pinned_text = self._pins_beside(self.messages)
         self._count_prompt()
 
+    def _pins_beside(self, messages: Sequence[Message]) -> str:
+        """The pins that are not among these messages, as text."""
+        shown = {text_of(message) for message in messages} if self.pins else set()
+        return pinned_text(pin for pin in self.pins if pin.text not in shown)
+
     def counted_with(self, replaced: int, messages: Sequence[Message]) -> int:
-        """Our own count of the next request once `messages` represent the first `replaced` ones by a compaction."""
+        """Our count of the next request if a compaction puts `messages` in place of the first `replaced` ones."""
         known = self._counts_of(messages)
         unknown = [message for message in messages if id(message) not in known]
         shown = sum(known.get(id(message), 0) for message in messages) + sum(count_each(unknown, self._model))
-        texts = {text_of(message) for message in (*messages, *self.messages[replaced:])} if self.pins else set()
-        prompt = self._with_note_and(pinned_text(pin for pin in self.pins if pin.text not in texts), as_block=False)
+        pinned = self._pins_beside([*messages, *self.messages[replaced:]] if self.pins else ())
+        prompt = self._prompt_with(pinned, as_block=False, has_note=True)
         system = counter_for(self._model).system(prompt.get("content") if prompt else None)
         return self.size.counted - self.size.between(0, replaced) + shown + system - self.size.system
 
     def _counts_of(self, messages: Sequence[Message]) -> dict[int, int]:
         """The counts of those of these messages that are in view, by their ids."""
-        # A view can have many thousand messages before it is folded: they are passed over without a loop of our own.
+        # Without a Python loop: a view can have many thousand messages before it is folded.
         is_asked_for = set(map(id, messages)).__contains__
         positions = compress(count(), map(is_asked_for, map(id, self.messages)))
         return {id(self.messages[at]): self.size.between(at, at + 1) for at in positions}
@@ -283,7 +281,7 @@ class ConversationView:
         return [counter.message(message) for message in messages]
 
     def use_model(self, model: str) -> None:
-        """Another model, or another window of the same one: the last real figure says nothing any more."""
+        """Use another model, or another window of the same one: the last real figure does not apply any more."""
         self.last_prompt_tokens = 0
         if model != self._model:
             self.sent_at = None
@@ -293,7 +291,7 @@ class ConversationView:
             self._count_prompt()
 
     def _count(self, known: dict[int, int]) -> None:
-        """Count the messages, but none twice."""
+        """Count the messages whose count is not known."""
         unknown = [message for message in self.messages if id(message) not in known]
         fresh = dict(zip(map(id, unknown), count_each(unknown, self._model), strict=True))
         counts = [known.get(id(message), fresh.get(id(message), 0)) for message in self.messages]

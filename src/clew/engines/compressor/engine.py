@@ -1,18 +1,20 @@
 """The compressor, Clew's default engine: head and tail stay, and what lies between becomes one handoff.
 
 `compress` plans, has the summary written, and assembles; `preview` only plans. A model is the `summarize` callable that
-the engine was given.
+the engine was given. `PlanningEngine` is what this engine and the lossless one share.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from clew.config import CompressionSettings
 from clew.engines.base import (
     Compaction,
+    CompactionItem,
     CompactionPreview,
     ContextEngine,
     EngineSetup,
@@ -30,6 +32,7 @@ from clew.engines.compressor.assemble import (
     with_summary,
 )
 from clew.engines.compressor.history import (
+    CountedHistory,
     HistoryRecord,
     MessageSizes,
     NumberedHistory,
@@ -85,14 +88,149 @@ class CompressorState:
         return {**self.strikes.as_json(), "cooldowns": self.cooldowns.as_json()}
 
     @classmethod
-    def of_json(cls, values: Mapping[str, Any]) -> CompressorState:
+    def of_json(cls, values: Mapping[str, Any]) -> Self:
         return cls(Strikes.of_json(values), Cooldowns.of_json(values.get("cooldowns")))
 
 
-class ContextCompressor(ContextEngine):
+class EngineBudgets(Protocol):
+    """The budgets that every planning engine has, in tokens."""
+
+    @property
+    def window(self) -> int: ...
+    @property
+    def threshold(self) -> int: ...
+
+
+StateT = TypeVar("StateT", bound=CompressorState)
+BudgetsT = TypeVar("BudgetsT", bound=EngineBudgets)
+
+
+class PlanningEngine(ContextEngine, Generic[StateT, BudgetsT]):
+    """An engine that plans a compaction within budgets, and pauses after some that freed too little."""
+
+    paused_because: ClassVar[str]
+    _budgets: BudgetsT
+
+    def __init__(self, setup: EngineSetup, state: StateT) -> None:
+        # Caches, no state: without them the same result takes longer.
+        self._sizes = MessageSizes(setup.model)
+        self._own_state = state
+        self._system_as_blocks, self._has_store = setup.system_as_blocks, setup.has_store
+        super().__init__(setup)
+        self.update_model(setup.model, setup.context_length, setup.max_output)
+
+    # -- sessions and state --------------------------------------------------------------------------------------------
+
+    def on_session_reset(self) -> None:
+        super().on_session_reset()
+        # A new conversation does not end the rest of a model.
+        self._own_state = replace(self._own_state, strikes=Strikes())
+        self._sizes = MessageSizes(self.model)
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        return self._own_state.as_json()
+
+    def restore(self, state: Mapping[str, Any] | None) -> None:
+        if state is not None:
+            self._own_state = self._own_state.of_json(state)
+
+    def update_model(self, model: str | None, context_length: int, max_output: int | None = None) -> None:
+        super().update_model(model, context_length, max_output)
+        if model != self._sizes.model:
+            self._sizes = MessageSizes(model)
+
+    def update_from_response(self, usage: CanonicalUsage) -> None:
+        super().update_from_response(usage)
+        if self._own_state.strikes.count:
+            self._own_state = replace(self._own_state, strikes=self._strikes_at(self.last_prompt_tokens))
+
+    def _strikes_at(self, tokens: int) -> Strikes:
+        strikes = self._own_state.strikes
+        return strikes.after_growth(tokens, self._budgets.threshold) if strikes.count else strikes
+
+    # -- when ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def threshold_tokens(self) -> int:
+        return self._budgets.threshold
+
+    def get_status(self) -> EngineStatus:
+        strikes, budgets = self._own_state.strikes, self._budgets
+        paused = self.paused_because if strikes.count and strikes.is_paused else None
+        return EngineStatus(self.last_prompt_tokens, budgets.threshold, budgets.window, strikes.compactions, paused)
+
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:
+        tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
+        is_due = self.settings.enabled and tokens >= self._budgets.threshold
+        return is_due and not self._strikes_at(tokens).is_paused
+
+    def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
+        return bool(self._plan(messages).cut.folded)
+
+    def preview(self, messages: Sequence[Message], current_tokens: int | None = None) -> CompactionPreview:
+        """What `compress` would do with each message. Writes no summary and asks no model."""
+        return preview_of(self._plan(messages, current_tokens), self._sizes)
+
+    def size_of(self, messages: Sequence[Message]) -> int:
+        """The messages in tokens; each is counted once."""
+        return self._sizes.total(self._sizes.read(messages))
+
+    # -- how -----------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _plan(
+        self, messages: Sequence[Message], current_tokens: int | None = None, force: bool = False
+    ) -> CompactionPlan:
+        """The plan of a compaction of these messages."""
+
+    def _read(self, messages: Sequence[Message]) -> CountedHistory:
+        return read_history(self._sizes.read(messages), self._sizes, has_store=self._has_store)
+
+    def _compaction(
+        self,
+        plan: CompactionPlan,
+        items: Sequence[CompactionItem],
+        before: StateT,
+        after: StateT,
+        unchanged: str,
+        warnings: Sequence[str] = (),
+    ) -> Compaction:
+        """The compaction with these items; one that changes nothing, with `unchanged` as the reason, if the result
+        would not be smaller. Its state is `before` where nothing changes, else `after`, both with the strikes of it.
+        """
+        source, tokens, threshold = plan.source, plan.tokens_before, self._budgets.threshold
+        left = plan.tokens_beside + self._sizes.total(list(messages_of(source, items)))
+        if left >= tokens:
+            return self._unchanged(plan, before, unchanged)
+        strikes = before.strikes.after_compaction(tokens, left, threshold)
+        warnings = (
+            *repair_warnings(plan.repaired.repairs),
+            *warnings,
+            *cut_newest_warnings(plan.cut_newest, has_store=self._has_store),
+            *self._paused_warnings(plan, strikes),
+        )
+        state = replace(after, strikes=strikes).as_json()
+        return Compaction(source, tuple(items), tokens, left, state, warnings=warnings)
+
+    def _unchanged(self, plan: CompactionPlan, state: StateT, why: str) -> Compaction:
+        """A compaction that changes nothing although it should have: a strike where the request is too large."""
+        strikes = state.strikes.after_no_change(plan.tokens_before, self._budgets.threshold)
+        state = replace(state, strikes=strikes)
+        warnings = (why, *self._paused_warnings(plan, strikes))
+        return Compaction.nothing(plan.source, plan.tokens_before, *warnings, state=state.as_json())
+
+    def _paused_warnings(self, plan: CompactionPlan, strikes: Strikes) -> list[str]:
+        if not strikes.is_paused:
+            return []
+        return [paused_warning(strikes, self._budgets.threshold, plan.prompt_tokens, max(0, plan.tokens_beside))]
+
+
+class ContextCompressor(PlanningEngine[CompressorState, Budgets]):
     """Keeps head and tail, and folds what lies between into one handoff."""
 
     name = "compressor"
+    paused_because = "the last compactions freed too little"
 
     def __init__(
         self,
@@ -112,15 +250,18 @@ class ContextCompressor(ContextEngine):
         """Compactions that have not ended: what they read must not change."""
         self._arrived: list[Message] = []
         """What came meanwhile."""
-        self._system_as_blocks = system_as_blocks
-        self._has_store = has_store
-        # Caches, no state: without them the same result takes longer.
-        self._sizes = MessageSizes(model)
         self._record = HistoryRecord()
-        compression = settings or CompressionSettings()
-        super().__init__(EngineSetup(context_length, model, max_output, compression, summarize, compute=compute))
-        self._compressor_state = CompressorState()
-        self.update_model(model, context_length, max_output)
+        setup = EngineSetup(
+            context_length,
+            model,
+            max_output,
+            settings or CompressionSettings(),
+            summarize,
+            system_as_blocks=system_as_blocks,
+            has_store=has_store,
+            compute=compute,
+        )
+        super().__init__(setup, CompressorState())
 
     @classmethod
     def of(cls, setup: EngineSetup) -> ContextCompressor:
@@ -136,33 +277,13 @@ class ContextCompressor(ContextEngine):
             compute=setup.compute,
         )
 
-    # -- sessions and state --------------------------------------------------------------------------------------------
-
     def on_session_reset(self) -> None:
         super().on_session_reset()
-        # A new conversation does not end the rest of a model.
-        self._compressor_state = replace(self._compressor_state, strikes=Strikes())
         self._record = HistoryRecord()
-        self._sizes = MessageSizes(self.model)
-
-    @property
-    def state(self) -> Mapping[str, Any]:
-        return self._compressor_state.as_json()
-
-    def restore(self, state: Mapping[str, Any] | None) -> None:
-        if state is not None:
-            self._compressor_state = CompressorState.of_json(state)
 
     def update_model(self, model: str | None, context_length: int, max_output: int | None = None) -> None:
         super().update_model(model, context_length, max_output)
-        if model != self._sizes.model:
-            self._sizes = MessageSizes(model)
         self._budgets = self._fixed_budgets or budgets_for(context_length, self.settings, max_output)
-
-    def update_from_response(self, usage: CanonicalUsage) -> None:
-        super().update_from_response(usage)
-        strikes = self._compressor_state.strikes.after_growth(self.last_prompt_tokens, self._budgets.threshold)
-        self._compressor_state = replace(self._compressor_state, strikes=strikes)
 
     def observe(self, messages: Sequence[Message]) -> None:
         if self._under_way:
@@ -171,33 +292,6 @@ class ContextCompressor(ContextEngine):
         read = self._sizes.read(messages)
         self._record.append(read)
         self._sizes.count_and_check(read)
-
-    # -- when ----------------------------------------------------------------------------------------------------------
-
-    @property
-    def threshold_tokens(self) -> int:
-        return self._budgets.threshold
-
-    def get_status(self) -> EngineStatus:
-        strikes = self._compressor_state.strikes
-        paused = "the last compactions freed too little" if strikes.is_paused else None
-        return EngineStatus(
-            self.last_prompt_tokens, self._budgets.threshold, self._budgets.window, strikes.compactions, paused
-        )
-
-    def should_compress(self, prompt_tokens: int | None = None) -> bool:
-        tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
-        strikes = self._compressor_state.strikes.after_growth(tokens, self._budgets.threshold)
-        return super().should_compress(tokens) and not strikes.is_paused
-
-    def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
-        return bool(self._plan(messages).cut.folded)
-
-    def preview(self, messages: Sequence[Message], current_tokens: int | None = None) -> CompactionPreview:
-        """What `compress` would do with each message. Writes no summary and asks no model."""
-        return preview_of(self._plan(messages, current_tokens), self._sizes)
-
-    # -- how -----------------------------------------------------------------------------------------------------------
 
     async def compress(
         self,
@@ -219,11 +313,10 @@ class ContextCompressor(ContextEngine):
         self, messages: Sequence[Message], current_tokens: int | None, focus_topic: str | None, force: bool
     ) -> Compaction:
         plan: CompactionPlan = await self.compute(self._plan, messages, current_tokens, force)
-        before, former = plan.tokens_before, self._compressor_state
-        strikes = former.strikes.after_growth(before, self._budgets.threshold)
-        state = CompressorState(strikes, Cooldowns() if force else former.cooldowns)
-        if not force and strikes.is_paused:
-            return Compaction.nothing(plan.source, before, self._paused_warning(plan, strikes))
+        before = plan.tokens_before
+        state = CompressorState(self._strikes_at(before), Cooldowns() if force else self._own_state.cooldowns)
+        if not force and state.strikes.is_paused:
+            return Compaction.nothing(plan.source, before, *self._paused_warnings(plan, state.strikes))
         if not plan.cut.folded and not plan.is_over:
             return Compaction.nothing(plan.source, before, NOTHING_TO_FOLD, state=state.as_json())
         if not plan.cut.folded:
@@ -253,28 +346,19 @@ class ContextCompressor(ContextEngine):
 
     def _assembled(self, plan: CompactionPlan, summary: Summary | None, state: CompressorState) -> Compaction:
         """The compaction with its summary, or with what was pruned alone; `state` is the one before it."""
-        source, before, threshold = plan.source, plan.tokens_before, self._budgets.threshold
-        items, cooldowns = plan.items, state.cooldowns
-        if summary is not None:
-            items = with_summary(source, items, summary.text, plan.wrapped(summary.text, self.recall_hint))
-            cooldowns = cooldowns if summary.cooldowns is None else summary.cooldowns
-        after = plan.tokens_beside + self._sizes.total(list(messages_of(source, items)))
-        if after >= before:
-            strikes = state.strikes.after_no_change(before, threshold)
-            why = [NOTHING_TO_FOLD if summary is None else NOT_SMALLER, *self._paused_warnings(plan, strikes)]
-            return Compaction.nothing(source, before, *why, state=CompressorState(strikes, cooldowns).as_json())
-        strikes = state.strikes.after_compaction(before, after, threshold)
-        done = Compaction(source, items, before, after, CompressorState(strikes, cooldowns).as_json())
-        warnings = (
-            *repair_warnings(plan.repaired.repairs),
-            *small_window_warnings(self._budgets),
-            *cut_newest_warnings(plan.cut_newest, has_store=self._has_store),
-            *self._paused_warnings(plan, strikes),
-        )
         if summary is None:
-            return replace(done, warnings=warnings)
-        is_again = strikes.compactions > 1 or plan.history.earlier is not None
-        again = [repeated_warning(strikes.compactions, has_store=self._has_store)] if is_again else []
+            return self._compaction(
+                plan, plan.items, state, state, NOTHING_TO_FOLD, small_window_warnings(self._budgets)
+            )
+        items = with_summary(plan.source, plan.items, summary.text, plan.wrapped(summary.text, self.recall_hint))
+        if summary.cooldowns is not None:
+            state = replace(state, cooldowns=summary.cooldowns)
+        done = self._compaction(plan, items, state, state, NOT_SMALLER, small_window_warnings(self._budgets))
+        if not done.changed:
+            return done
+        made = state.strikes.compactions + 1
+        is_again = made > 1 or plan.history.earlier is not None
+        again = [repeated_warning(made, has_store=self._has_store)] if is_again else []
         return replace(
             done,
             numbers=plan.covered,
@@ -282,7 +366,7 @@ class ContextCompressor(ContextEngine):
             written_by=summary.written_by,
             template=summary.template,
             unverified=summary.unverified,
-            warnings=(*summary.warnings, *warnings, *again),
+            warnings=(*summary.warnings, *done.warnings, *again),
         )
 
     def _plan(
@@ -290,8 +374,7 @@ class ContextCompressor(ContextEngine):
     ) -> CompactionPlan:
         if current_tokens is not None:
             current_tokens = checked_tokens("current_tokens", current_tokens)
-        read = read_history(self._sizes.read(messages), self._sizes, has_store=self._has_store)
-        return plan_compaction(self._plan_settings, read, current_tokens, force=force)
+        return plan_compaction(self._plan_settings, self._read(messages), current_tokens, force=force)
 
     @property
     def _plan_settings(self) -> PlanSettings:
@@ -321,13 +404,3 @@ class ContextCompressor(ContextEngine):
             return await self.summarize(asked, budget)
         summary: Summary = await self.compute(summarize_builtin, asked, budget, self._sizes.text)
         return summary
-
-    def _paused_warnings(self, plan: CompactionPlan, strikes: Strikes) -> list[str]:
-        return [self._paused_warning(plan, strikes)] if strikes.is_paused else []
-
-    def _paused_warning(self, plan: CompactionPlan, strikes: Strikes) -> str:
-        return paused_warning(strikes, self._budgets.threshold, plan.prompt_tokens, max(0, plan.tokens_beside))
-
-    def size_of(self, messages: Sequence[Message]) -> int:
-        """The messages in tokens; each is counted once."""
-        return self._sizes.total(self._sizes.read(messages))

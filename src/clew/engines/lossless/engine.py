@@ -11,30 +11,21 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from clew.engines.base import (
     Changed,
     Compaction,
     CompactionItem,
-    CompactionPreview,
-    ContextEngine,
     EngineSetup,
-    EngineStatus,
     Node,
     checked_tokens,
     checked_topic,
-    messages_of,
 )
-from clew.engines.compressor.assemble import (
-    NOT_SMALLER,
-    NOTHING_TO_FOLD,
-    cut_newest_warnings,
-    repair_warnings,
-    with_summary,
-)
-from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, read_history
-from clew.engines.compressor.plan import CompactionPlan, Strikes, paused_warning, preview_of
+from clew.engines.compressor.assemble import NOT_SMALLER, NOTHING_TO_FOLD, with_summary
+from clew.engines.compressor.engine import CompressorState, PlanningEngine
+from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory
+from clew.engines.compressor.plan import CompactionPlan, paused_warning
 from clew.engines.lossless.fold import Clock, NodeWriter, RawRun, Sweep, cheap_items, expected_map
 from clew.engines.lossless.map_text import before_parts, ids_in_map, is_contiguous, nodes_in_map, write_map
 from clew.engines.lossless.plan import FoldPlanner, MapBudgets, ModelAllowance, budgets_for_window, check_shares, solved
@@ -42,18 +33,15 @@ from clew.engines.lossless.recall import TOOLS, MapTools
 from clew.handoff import BUILTIN, Cooldowns, WrappedSummary
 from clew.messages import Message, Tool
 from clew.redact import redact_text
-from clew.usage import CanonicalUsage
 
 _EMERGENCY_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class LosslessState:
+class LosslessState(CompressorState):
     """What the lossless engine must not forget over a restart."""
 
-    strikes: Strikes = field(default_factory=Strikes)
     allowance: ModelAllowance = field(default_factory=ModelAllowance)
-    cooldowns: Cooldowns = field(default_factory=Cooldowns)
     provisional: tuple[str, ...] = ()
     """The ids of nodes in view that a model has still to write."""
     read_again_below: int = 0
@@ -61,94 +49,52 @@ class LosslessState:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            **self.strikes.as_json(),
+            **CompressorState.as_json(self),
             "allowance": self.allowance.as_json(),
-            "cooldowns": self.cooldowns.as_json(),
             "provisional": list(self.provisional),
             "read_again_below": self.read_again_below,
         }
 
     @classmethod
-    def of_json(cls, values: Mapping[str, Any]) -> LosslessState:
-        waiting, below = values.get("provisional"), values.get("read_again_below")
+    def of_json(cls, values: Mapping[str, Any]) -> Self:
+        kept, waiting, below = (
+            CompressorState.of_json(values),
+            values.get("provisional"),
+            values.get("read_again_below"),
+        )
         return cls(
-            Strikes.of_json(values),
+            kept.strikes,
+            kept.cooldowns,
             ModelAllowance.of_json(values.get("allowance")),
-            Cooldowns.of_json(values.get("cooldowns")),
             tuple(it for it in waiting if isinstance(it, str)) if isinstance(waiting, list) else (),
             below if type(below) is int and below > 0 else 0,
         )
 
 
-class LosslessEngine(ContextEngine):
+class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
     """Folds old messages into a map of summaries that can be opened again, down to the exact bytes."""
 
     name = "lcm"
+    paused_because = "the last folds freed too little"
 
     def __init__(self, setup: EngineSetup | None = None, *, clock: Clock = time.time) -> None:
         setup = setup or EngineSetup()
-        # Caches, no state: without them the same result takes longer.
-        self._sizes = MessageSizes(setup.model)
         self.lossless = setup.lossless
         self.ask = setup.ask
         self._clock = clock
-        super().__init__(setup)
-        self._lossless_state = LosslessState()
-        self._system_as_blocks, self._has_store = setup.system_as_blocks, setup.has_store
-        self.update_model(setup.model, setup.context_length, setup.max_output)
+        super().__init__(setup, LosslessState())
         check_shares(self._budgets, self.settings, self.lossless)
 
     def on_session_reset(self) -> None:
         super().on_session_reset()
-        # A new conversation ends neither the rest of a model nor the count of what it was asked.
-        kept = self._lossless_state
-        self._lossless_state = LosslessState(allowance=kept.allowance, cooldowns=kept.cooldowns)
-        self._sizes = MessageSizes(self.model)
-
-    @property
-    def state(self) -> Mapping[str, Any]:
-        return self._lossless_state.as_json()
-
-    def restore(self, state: Mapping[str, Any] | None) -> None:
-        if state is not None:
-            self._lossless_state = LosslessState.of_json(state)
+        self._own_state = replace(self._own_state, provisional=(), read_again_below=0)
 
     def update_model(self, model: str | None, context_length: int, max_output: int | None = None) -> None:
         super().update_model(model, context_length, max_output)
-        if model != self._sizes.model:
-            self._sizes = MessageSizes(model)
         self._budgets = budgets_for_window(context_length, self.settings, self.lossless, max_output)
-
-    def update_from_response(self, usage: CanonicalUsage) -> None:
-        super().update_from_response(usage)
-        strikes = self._lossless_state.strikes.after_growth(self.last_prompt_tokens, self._budgets.threshold)
-        self._lossless_state = replace(self._lossless_state, strikes=strikes)
 
     def observe(self, messages: Sequence[Message]) -> None:
         self._sizes.count_and_check(self._sizes.read(messages))
-
-    @property
-    def threshold_tokens(self) -> int:
-        return self._budgets.threshold
-
-    def get_status(self) -> EngineStatus:
-        strikes = self._lossless_state.strikes
-        paused = "the last folds freed too little" if strikes.is_paused else None
-        return EngineStatus(
-            self.last_prompt_tokens, self._budgets.threshold, self.context_length, strikes.compactions, paused
-        )
-
-    def should_compress(self, prompt_tokens: int | None = None) -> bool:
-        tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
-        strikes = self._lossless_state.strikes.after_growth(tokens, self._budgets.threshold)
-        return super().should_compress(tokens) and not strikes.is_paused
-
-    def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
-        return bool(self._plan(self._read(messages), None, self._budgets, force=False).cut.folded)
-
-    def preview(self, messages: Sequence[Message], current_tokens: int | None = None) -> CompactionPreview:
-        """What `compress` would do with each message. Writes no node and asks no model."""
-        return preview_of(self._plan(self._read(messages), current_tokens, self._budgets, force=False), self._sizes)
 
     async def compress(
         self,
@@ -181,24 +127,14 @@ class LosslessEngine(ContextEngine):
         return done
 
     def _state_before(self, tokens: int, *, force: bool) -> LosslessState:
-        former = self._lossless_state
-        return replace(
-            former,
-            strikes=former.strikes.after_growth(tokens, self._budgets.threshold),
-            cooldowns=Cooldowns() if force else former.cooldowns,
-        )
-
-    def _read(self, messages: Sequence[Message]) -> CountedHistory:
-        return read_history(self._sizes.read(messages), self._sizes, has_store=self._has_store)
+        cooldowns = Cooldowns() if force else self._own_state.cooldowns
+        return replace(self._own_state, strikes=self._strikes_at(tokens), cooldowns=cooldowns)
 
     def _cheap(self, read: CountedHistory, before: int, budgets: MapBudgets, state: LosslessState) -> Compaction | None:
         """The compaction that only reduces old large results to a line, where that is enough."""
         plan = self._planner(read, before, budgets).with_tail(budgets.tail, force=False)
-        items = cheap_items(plan, self._sizes, before - budgets.target)
-        after = before - read.tokens + self._sizes.total(list(messages_of(read.source, items)))
-        if after > budgets.target or after >= before:
-            return None
-        return self._finished(plan, items, after, state)
+        done = self._finished(plan, cheap_items(plan, self._sizes, before - budgets.target), state)
+        return done if done.changed and done.tokens_after <= budgets.target else None
 
     async def _folded(
         self,
@@ -212,19 +148,12 @@ class LosslessEngine(ContextEngine):
         by_model: bool = True,
     ) -> Compaction:
         nodes = await self._known_map(read.numbered)
-        plan = self._plan(read, before, budgets, force=force, nodes=nodes)
+        plan = self._plan_fold(read, before, budgets, nodes, force=force)
         if not plan.cut.folded:
-            return self._without_fold(plan, state)
-        writer = NodeWriter(
-            self._sizes,
-            budgets,
-            self.lossless,
-            self.summarize if by_model else None,
-            state.allowance,
-            state.cooldowns,
-            focus,
-            clock=self._clock,
-        )
+            # What can be done is to shorten what is in the tail.
+            is_over = plan.is_over
+            return self._finished(plan, plan.items, state) if is_over else self._unchanged(plan, state, NOTHING_TO_FOLD)
+        writer = self._writer(budgets, state, focus, by_model=by_model)
         sweep = Sweep(writer, self.lossless, plan.summary_budget, nodes)
         run = await self._sweep(sweep, plan, state)
         newest = writer.newest(plan, run.rows(bisect_left(run.numbers, sweep.nodes[-1].first)))
@@ -309,13 +238,10 @@ class LosslessEngine(ContextEngine):
 
     def _assembled(self, plan: CompactionPlan, sweep: Sweep, text: str, state: LosslessState) -> Compaction:
         items = with_summary(plan.source, plan.items, text, plan.wrapped(text, self.recall_hint))
-        after = plan.tokens_beside + self._sizes.total(list(messages_of(plan.source, items)))
-        before = plan.tokens_before
-        if after >= before:
-            strikes = state.strikes.after_no_change(before, self._budgets.threshold)
-            return Compaction.nothing(plan.source, before, NOT_SMALLER, state=replace(state, strikes=strikes).as_json())
         provisional = tuple(node.id for node in sweep.nodes if not node.is_final)
-        done = self._finished(plan, items, after, replace(state, provisional=provisional))
+        done = self._finished(plan, items, state, NOT_SMALLER, provisional=provisional)
+        if not done.changed:
+            return done
         writers = dict.fromkeys(node.written_by for node in sweep.made)
         templates = dict.fromkeys(node.template for node in sweep.made if node.template)
         return replace(
@@ -329,10 +255,14 @@ class LosslessEngine(ContextEngine):
         )
 
     def _finished(
-        self, plan: CompactionPlan, items: Sequence[CompactionItem], after: int, state: LosslessState
+        self,
+        plan: CompactionPlan,
+        items: Sequence[CompactionItem],
+        state: LosslessState,
+        unchanged: str = NOTHING_TO_FOLD,
+        **changes: Any,
     ) -> Compaction:
-        before = plan.tokens_before
-        strikes = state.strikes.after_compaction(before, after, self._budgets.threshold)
+        """The compaction with these items; `changes` are those of the state once it is in effect."""
         numbers = plan.history.numbers
         shortened = [plan.repaired.indexes.index(item.index) for item in items if isinstance(item, Changed)]
         highest = max((numbers[min(at, len(numbers) - 1)] + 1 for at in shortened), default=0)
@@ -340,79 +270,68 @@ class LosslessEngine(ContextEngine):
         foreign = plan.history.earlier is not None and not ids_in_map(plan.history.earlier.text)
         if foreign and numbers:
             highest = max(highest, numbers[-1] + 1)
-        state = replace(state, strikes=strikes, read_again_below=max(state.read_again_below, highest))
-        warnings = (
-            *repair_warnings(plan.repaired.repairs),
-            *cut_newest_warnings(plan.cut_newest, has_store=self._has_store),
-            *([self._paused(plan, strikes)] if strikes.is_paused else []),
-        )
-        return Compaction(plan.source, tuple(items), before, after, state.as_json(), warnings=warnings)
-
-    def _without_fold(self, plan: CompactionPlan, state: LosslessState) -> Compaction:
-        """Nothing lies before the tail: what can be done is to shorten what is in it."""
-        source, before = plan.source, plan.tokens_before
-        after = plan.tokens_beside + self._sizes.total(list(messages_of(source, plan.items)))
-        if plan.is_over and after < before:
-            return self._finished(plan, plan.items, after, state)
-        strikes = state.strikes.after_no_change(before, self._budgets.threshold)
-        why = [NOTHING_TO_FOLD, *([self._paused(plan, strikes)] if strikes.is_paused else [])]
-        return Compaction.nothing(source, before, *why, state=replace(state, strikes=strikes).as_json())
-
-    def _paused(self, plan: CompactionPlan, strikes: Strikes) -> str:
-        return paused_warning(strikes, self._budgets.threshold, plan.prompt_tokens, max(0, plan.tokens_beside))
+        after = replace(state, read_again_below=max(state.read_again_below, highest), **changes)
+        return self._compaction(plan, items, state, after, unchanged)
 
     def _plan(
+        self, messages: Sequence[Message], current_tokens: int | None = None, force: bool = False
+    ) -> CompactionPlan:
+        read = self._read(messages)
+        earlier = read.numbered.earlier
+        # Without the nodes of the map, by the map as it is shown.
+        nodes = self._read_map(earlier) if earlier else []
+        return self._plan_fold(read, current_tokens, self._budgets, nodes, force=force)
+
+    def _plan_fold(
         self,
         read: CountedHistory,
         current_tokens: int | None,
         budgets: MapBudgets,
+        nodes: Sequence[Node],
         *,
         force: bool,
-        nodes: Sequence[Node] | None = None,
     ) -> CompactionPlan:
-        """The plan of a fold; without the nodes of the map, by the map as it is shown."""
-        earlier = read.numbered.earlier
-        known = nodes if nodes is not None else self._read_map(earlier) if earlier else []
         by_model = self.summarize is not None
 
         def expected(folded: int) -> int:
-            return expected_map(known, folded, budgets, self.lossless, by_model=by_model)
+            return expected_map(nodes, folded, budgets, self.lossless, by_model=by_model)
 
         return self._planner(read, current_tokens, budgets).plan(expected, force=force, by_model=by_model)
 
     def _planner(self, read: CountedHistory, current_tokens: int | None, budgets: MapBudgets) -> FoldPlanner:
         return FoldPlanner(read, current_tokens, budgets, self.settings, self._sizes, self._system_as_blocks)
 
+    def _writer(
+        self, budgets: MapBudgets, state: LosslessState, focus: str | None = None, *, by_model: bool = True
+    ) -> NodeWriter:
+        summarize = self.summarize if by_model else None
+        allowance, cooldowns = state.allowance, state.cooldowns
+        return NodeWriter(
+            self._sizes, budgets, self.lossless, summarize, allowance, cooldowns, focus, clock=self._clock
+        )
+
     def get_tool_schemas(self) -> list[Tool]:
         return list(TOOLS)
 
     async def handle_tool_call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        tools = MapTools(self.host, self._sizes, self.ask, self._lossless_state.read_again_below)
+        tools = MapTools(self.host, self._sizes, self.ask, self._own_state.read_again_below)
         return await tools.call(name, arguments)
 
     @property
     def has_background_work(self) -> bool:
-        state = self._lossless_state
+        state = self._own_state
         is_allowed = not state.allowance.refusal(self._clock(), self.lossless)
         return bool(state.provisional) and self.host is not None and self.summarize is not None and is_allowed
 
     async def work_in_background(self) -> Sequence[str]:
         """Have a model write the provisional nodes in view again. The view shows them from the next fold on."""
-        host, state = self.host, self._lossless_state
+        host, state = self.host, self._own_state
         if host is None or not self.has_background_work:
             return ()
         stored = {node.id: node for node in await host.nodes()}
         replaced = {node.replaces for node in stored.values() if node.replaces}
-        writer = NodeWriter(
-            self._sizes,
-            self._budgets,
-            self.lossless,
-            self.summarize,
-            state.allowance,
-            state.cooldowns,
-            taken=set(stored),
-            clock=self._clock,
-        )
+        writer = self._writer(self._budgets, state)
+        writer.taken |= stored.keys()
         for id in state.provisional:
             old = stored.get(id)
             if old is None or old.id in replaced:
@@ -424,14 +343,10 @@ class LosslessEngine(ContextEngine):
                 break
             await host.put_node(new)
             replaced.add(id)
-        now = self._lossless_state
+        now = self._own_state
         left = tuple(id for id in now.provisional if id in stored and id not in replaced)
-        self._lossless_state = replace(now, provisional=left, allowance=writer.allowance, cooldowns=writer.cooldowns)
+        self._own_state = replace(now, provisional=left, allowance=writer.allowance, cooldowns=writer.cooldowns)
         return writer.warnings
-
-    def size_of(self, messages: Sequence[Message]) -> int:
-        """The messages in tokens; each is counted once."""
-        return self._sizes.total(self._sizes.read(messages))
 
 
 def _carried(first: int, last: int, text: str, sizes: MessageSizes) -> Node:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clew.engines.base import Node
@@ -151,29 +151,18 @@ HOW_TO_READ = (
     "This is the map of what is folded. Each part covers the messages that its heading names; nothing is lost."
 )
 HOW_TO_OPEN = "lcm_grep finds anything in them, lcm_expand opens a part or a message by its id, word for word."
-_HEADING = re.compile(r"^# (n\d+-\d+[a-z]*) · m(\d+) to m(\d+)(?: · .*)?$", re.MULTILINE)
+_HEADING = re.compile(r"^# (n\d+-\d+[a-z]*) · m(\d+) to m(\d+)(?: · (?:([\d,]+) tokens)?.*)?$", re.MULTILINE)
 _LOOKS_LIKE_HEADING = re.compile(r"^# (?=n\d)", re.MULTILINE)
 _ID = re.compile(r"n(\d+)-(\d+)[a-z]*")
-_UNKNOWN = "unknown"
+# Without an `a`, which would look like the first of several.
+_LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
 def node_id(first: int, last: int, taken: Collection[str]) -> str:
-    """`n120-164` for the messages m120 to m164; with a letter where there is such a node already."""
+    """`n120-164` for the messages m120 to m164; with letters from b on where there is such a node already."""
     name = f"n{first}-{last - 1}"
-    number, free = 0, name
-    while free in taken:
-        number += 1
-        free = name + _letters(number)
-    return free
-
-
-def _letters(number: int) -> str:
-    """b, c, ... z, bb, bc, ...: an `a` would look like the first of several."""
-    letters = ""
-    while number > 0:
-        number, rest = divmod(number - 1, 25)
-        letters = chr(ord("b") + rest) + letters
-    return letters
+    endings = ("".join(it) for length in itertools.count() for it in itertools.product(_LETTERS, repeat=length))
+    return next(free for ending in endings if (free := name + ending) not in taken)
 
 
 def stretch_of_id(text: str) -> tuple[int, int] | None:
@@ -210,32 +199,17 @@ def before_parts(text: str) -> str:
     return rest.strip()
 
 
-def nodes_in_map(text: str, sizes: Iterable[int] = ()) -> list[Node]:
+def nodes_in_map(text: str) -> list[Node]:
     """The nodes that can be read from a map alone: their texts, but neither their children nor who wrote them."""
     headings = list(_HEADING.finditer(text))
     ends = [*(heading.start() for heading in headings[1:]), len(text)]
-    bodies = [text[heading.end() : end].strip() for heading, end in zip(headings, ends, strict=True)]
-    counted = [*sizes, *[0] * len(headings)]
-    return [
-        Node(
-            heading[1],
-            0,
-            int(heading[2]),
-            int(heading[3]) + 1,
-            body,
-            counted[at],
-            _covered_tokens(heading[0]),
-            written_by=_UNKNOWN,
-            # It was written from messages that are not here.
-            is_final=True,
-        )
-        for at, (heading, body) in enumerate(zip(headings, bodies, strict=True))
-    ]
-
-
-def _covered_tokens(heading: str) -> int:
-    found = re.search(r" · ([\d,]+) tokens", heading)
-    return int(found[1].replace(",", "")) if found else 0
+    nodes = []
+    for heading, end in zip(headings, ends, strict=True):
+        id, first, last, covered = heading.groups()
+        body, tokens = text[heading.end() : end].strip(), int((covered or "0").replace(",", ""))
+        # It is final, since the messages that it was written from are not here.
+        nodes.append(Node(id, 0, int(first), int(last) + 1, body, 0, tokens, written_by="unknown"))
+    return nodes
 
 
 def is_contiguous(nodes: Sequence[Node]) -> bool:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from clew.engines.base import AskModel, EngineHost, HistoryHit, HistoryQuery, HistoryRow, Node
 from clew.engines.compressor.history import MessageSizes
@@ -97,6 +97,10 @@ TOOLS: tuple[Tool, ...] = (
 )
 
 
+FoundEntry: TypeAlias = tuple[HistoryHit, dict[str, Any]]
+"""A hit, and what a page shows of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class MapTools:
     """The tools of one conversation."""
@@ -153,12 +157,11 @@ class MapTools:
         if not hits:
             return {**answer, "hits": 0, "searched": f"{found.searched}, {len(every):,} nodes: none"}
         around = min(_MOST_NEIGHBOURS, max(0, _number(arguments.get("neighbours")) or 0))
-        entries = [await self._hit(host, hit, every, around) for hit in hits]
         page = max(1, _number(arguments.get("page")) or 1)
-        pages = self._in_pages(entries)
+        pages = self._in_pages([(hit, await self._hit(host, hit, every, around)) for hit in hits])
         if page > len(pages):
             return {**answer, "error": f"there are {len(pages)} pages"}
-        answer["groups"] = _grouped(pages[page - 1], hits, entries, shown)
+        answer["groups"] = _grouped(pages[page - 1], shown)
         if page < len(pages):
             answer["next_page"] = page + 1
         return answer
@@ -173,15 +176,15 @@ class MapTools:
             entry["around"] = {f"m{row.number}": _short(row) for row in rows if row.number != hit.number}
         return entry
 
-    def _in_pages(self, entries: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-        pages: list[list[dict[str, Any]]] = [[]]
+    def _in_pages(self, found: Sequence[FoundEntry]) -> list[list[FoundEntry]]:
+        pages: list[list[FoundEntry]] = [[]]
         room = PAGE_TOKENS
-        for entry in entries:
+        for hit, entry in found:
             tokens = self.sizes.text(_json(entry))
             if tokens > room and pages[-1]:
                 pages.append([])
                 room = PAGE_TOKENS
-            pages[-1].append(entry)
+            pages[-1].append((hit, entry))
             room -= tokens
         return pages
 
@@ -456,14 +459,11 @@ def _is_within(hit: HistoryHit, stretch: tuple[int, int] | None) -> bool:
     return stretch is None or (hit.number is not None and stretch[0] <= hit.number < stretch[1])
 
 
-def _grouped(
-    page: Sequence[dict[str, Any]], hits: Sequence[HistoryHit], entries: Sequence[dict[str, Any]], shown: Sequence[Node]
-) -> list[dict[str, Any]]:
+def _grouped(page: Sequence[FoundEntry], shown: Sequence[Node]) -> list[dict[str, Any]]:
     """The hits of a page under the part of the map that covers each, in the order of each part's best hit."""
-    numbers = {id(entry): hit.number for entry, hit in zip(entries, hits, strict=True)}
     groups: dict[str, list[dict[str, Any]]] = {}
-    for entry in page:
-        number = numbers[id(entry)]
+    for hit, entry in page:
+        number = hit.number
         node = next((it.id for it in shown if number is not None and it.first <= number < it.last), "in view")
         groups.setdefault(node, []).append(entry)
     return [{"in": node, "hits": found} for node, found in groups.items()]
