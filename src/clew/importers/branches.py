@@ -7,7 +7,10 @@ and merged, so a missing parent must not cost the rest: what precedes a broken l
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from clew.importers.session import LineSource, Notices, Record, SourceMetadata
 
 _NO_PARENT = -1
 _LOST_PARENT = -2
@@ -66,7 +69,10 @@ class MessageTree:
                 break
             tip = root - 1
         self._activate_groups(active)
-        return ActiveBranch(self._positions, active, self._messages, bytearray(len(active)))
+        abandoned = sum(
+            1 for is_active, is_message in zip(active, self._messages, strict=True) if is_message > is_active
+        )
+        return ActiveBranch(self._positions, active, abandoned, bytearray(len(active)))
 
     def _last_message(self, position: int) -> int:
         return self._messages.rfind(1, 0, position + 1)
@@ -96,7 +102,8 @@ class ActiveBranch:
 
     _positions: dict[int, int]
     _active: bytearray
-    _messages: bytearray
+    abandoned: int
+    """How many messages are on other branches."""
     _seen: bytearray
 
     def __contains__(self, key: str) -> bool:
@@ -111,6 +118,16 @@ class ActiveBranch:
         is_first, self._seen[position] = not self._seen[position], 1
         return is_first
 
-    def abandoned_count(self) -> int:
-        """How many messages are on other branches."""
-        return sum(1 for active, message in zip(self._active, self._messages, strict=True) if message and not active)
+
+def read_active_branch(
+    read_lines: LineSource, node_of: Callable[[Record], TreeNode | None], metadata: SourceMetadata
+) -> ActiveBranch:
+    """The branch of the newest message of a file, with a notice of the messages that are not on it."""
+    tree = MessageTree()
+    for line in read_lines(Notices()):
+        if (node := node_of(line.record)) is not None:
+            tree.add(node)
+    branch = tree.active_branch()
+    if branch.abandoned:
+        metadata.notices.add(f"{branch.abandoned} messages on branches that were abandoned are left out")
+    return branch
