@@ -31,7 +31,8 @@ from typing import Any, Literal
 from _table import report
 from clew.messages import Message
 from clew.store import CompactionEntry, NewSession, Store, open_store
-from clew.testing import synthetic_history, user
+from clew.testing import user
+from tests.support.history import synthetic_history
 
 COMMON_WORD = "session"
 QUESTION = "why does the verify step see each invoice twice"
