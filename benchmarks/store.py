@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import _repository  # noqa: F401
 from _table import report
 from clew.messages import Message
 from clew.store import CompactionEntry, NewSession, Store, open_store
@@ -73,7 +74,6 @@ def growth(lengths: Sequence[int], flush: Flush) -> Iterator[dict[str, Any]]:
 
 def beside_postgres(history: Sequence[Message], flush: Flush) -> None:
     """SQLite and PostgreSQL, by CPU time of this process and by the time that passes."""
-    import _repository  # noqa: F401
     from tests.support.postgres import empty_schema, postgres_server
 
     columns: dict[str, Figures] = {}

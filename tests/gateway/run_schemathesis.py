@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# ruff: noqa: E402 (a program of its own)
 """Let schemathesis call the hosted conversations by their OpenAPI description, against a real gateway with keys.
 
 `./check api` makes an environment with schemathesis and runs this; arguments go on to `schemathesis run`. The stream of
@@ -11,6 +12,8 @@ import asyncio
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey
