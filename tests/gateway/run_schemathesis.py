@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# ruff: noqa: E402 (a program of its own)
 """Let schemathesis call the hosted conversations by their OpenAPI description, against a real gateway with keys.
 
 `./check api` makes an environment with schemathesis and runs this; arguments go on to `schemathesis run`. The stream of
