@@ -14,10 +14,12 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+import _repository  # noqa: F401
 from _table import report
 from clew.caching import apply_cache_control
 from clew.messages import Message
-from clew.testing import synthetic_history, system
+from clew.testing import system
+from tests.support.history import synthetic_history
 
 LENGTHS = (1_000, 5_000, 20_000, 100_000)
 COLUMNS = ("messages", "apply ms", "apply native ms", "list copy ms", "deep copy ms")

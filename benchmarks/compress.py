@@ -25,15 +25,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import _repository  # noqa: F401
 import clew
 from _table import report
 from clew.engines import ContextCompressor
 from clew.facts import Record
 from clew.handoff import Summary, SummaryInput
 from clew.messages import Message, text_of
-from clew.testing import synthetic_history, system, user
+from clew.testing import system, user
 from clew.tokens import ConversationSize, counter_for
 from hermes_side import STUB_SUMMARY, WINDOW, HermesSide, load_hermes
+from tests.support.history import synthetic_history
 
 LENGTHS = (1_000, 5_000, 20_000)
 FULL_LENGTHS = (*LENGTHS, 100_000)

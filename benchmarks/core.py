@@ -28,6 +28,7 @@ from statistics import mean, median
 from types import SimpleNamespace
 from typing import Any
 
+import _repository  # noqa: F401
 import clew
 from _folds import SOURCE, cpu_ms, folded, outputs_of, target_for_size
 from _sessions import LEAST_CHARS, SHARED, conversation_files, cut_sessions, load_scorer, name_of, sessions_in
@@ -300,8 +301,8 @@ def start() -> Iterator[Row]:
 
 def speed() -> Iterator[Row]:
     """Folds of histories that were never seen; the long one is that of compress.py."""
-    testing = importlib.import_module("clew.testing")
-    history = [testing.system("You are a careful engineer."), *testing.synthetic_history(19_999)]
+    prompt = {"role": "system", "content": "You are a careful engineer."}
+    history = [prompt, *importlib.import_module("tests.support.history").synthetic_history(19_999)]
     yield "20,000 messages, best of 3", cpu_ms(lambda: clew.compress(history, context_length=200_000)) / 1e3, "s"
     scorer = load_scorer(shared("retention.py"))
     sessions = [messages for path in conversation_files(shared("data")) for messages in sessions_in(path)]

@@ -23,10 +23,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import _repository  # noqa: F401
 from _table import report
 from _texts import SHARED_DATA, texts
-from clew.testing import synthetic_history
 from clew.tokens import ConversationSize, TokenCounter, counter_for
+from tests.support.history import synthetic_history
 
 # Who served the recorded sessions, by file and place in it; the sessions themselves do not say.
 MODELS = {

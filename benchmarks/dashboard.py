@@ -20,9 +20,10 @@ from random import Random
 
 import _repository  # noqa: F401
 from clew.store import ModelCall, NewMessage, NewSession, Store, open_store
-from clew.testing.messages import assistant, synthetic_history, user
+from clew.testing.messages import assistant, user
 from clew.usage import CanonicalUsage
 from tests.support.dashboard import DASHBOARD_MODEL, DashboardVisitor, running_dashboard, visiting
+from tests.support.history import synthetic_history
 
 LIMIT_MS = 200.0
 _COMPACTION_AT = 3

@@ -35,11 +35,12 @@ import _repository  # noqa: F401
 from _table import report
 from clew.gateway.recall import tool_tokens
 from clew.messages import DialectName
-from clew.testing import synthetic_history
-from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.tokens import counter_for
+from tests.support.gateway import gateway_with
 from tests.support.gateway_clients import CLIENTS
+from tests.support.history import synthetic_history
 
 SIZES = {"10 KB": 10_000, "100 KB": 100_000, "1 MB": 1_000_000}
 STREAMS, STREAM_SECONDS, STREAM_PIECE_SECONDS = 200, 60.0, 0.25

@@ -22,11 +22,13 @@ from typing import Any
 
 import aiohttp
 
+import _repository  # noqa: F401
 from _table import report
 from clew.events import CompactionFinished
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.scripted import handoff_text
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer
+from tests.support.gateway import GatewayFlow, gateway_with
+from tests.support.summaries import handoff_text
 
 HANDOFF = handoff_text(goal="Mend the clock.", key_decisions="The blue lantern.", critical_context="Gear 12.")
 COLUMNS = ("window", "requests", "count", "p50 ms", "p99 ms", "p50 CPU ms", "p99 CPU ms")

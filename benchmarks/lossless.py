@@ -31,6 +31,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import _repository  # noqa: F401
 import clew
 from _sessions import SHARED, CutSession, conversation_files, cut_sessions, load_scorer, name_of
 from _table import report
@@ -41,13 +42,15 @@ from clew.handoff import Summary, SummaryInput
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import CompactionEntry, NewSession, open_store
-from clew.testing import PlainEngine, ScriptedProvider, assistant, synthetic_history, user
-from clew.testing.runtime import flow_with
+from clew.testing import ScriptedProvider, assistant, user
 from clew.tokens import count_tokens
 from clew.tooloutput import SpillFolder
 from clew.turn import ModelTarget, Runtime, RuntimeOptions, is_recall, run_turn
 from clew.usage import CanonicalUsage
 from recoverable import FOLDED_SHARE, as_typed
+from tests.support.engines import PlainEngine
+from tests.support.flow import flow_with
+from tests.support.history import synthetic_history
 
 LENGTHS = (1_000, 20_000)
 WINDOW = 200_000

@@ -28,6 +28,7 @@ from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
+import _repository  # noqa: F401
 import clew
 import recoverable
 from _sessions import SHARED, conversation_files, cut_sessions, load_scorer, name_of
@@ -35,9 +36,10 @@ from _table import FLOORS, report
 from clew.engines import ContextCompressor
 from clew.handoff import unwrap
 from clew.messages import Message, text_of
-from clew.testing import assistant, call, synthetic_history, system, tool, user
+from clew.testing import assistant, call, system, tool, user
 from clew.tokens import counter_for
 from hermes_side import HermesSide, load_hermes
+from tests.support.history import synthetic_history
 
 TARGET_TOKENS = 10_000
 TARGET_CHARS = 40_000

@@ -23,13 +23,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import _repository  # noqa: F401
 import clew
 from _sessions import CutSession, conversation_files, cut_sessions, name_of
 from clew.engines import LosslessEngine
 from clew.store import NewSession, SearchResult, SearchScope, Store, open_store
 from clew.testing import ScriptedProvider
-from clew.testing.runtime import SESSION, flow_with
 from clew.turn import receive
+from tests.support.flow import SESSION, flow_with
 
 TARGET_TOKENS = 10_000
 FIRST_PAGE = 10

@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import _repository  # noqa: F401
 from _table import report
 from _talks import TEMPLATES, Talk, read_topics, talk_of_two, talk_with_assistant
 from clew.config import LosslessSettings, Settings
@@ -29,8 +30,8 @@ from clew.engines import LosslessEngine
 from clew.messages import Message
 from clew.store import NewMessage, NewSession, SearchScope, Store, installed_embedder, open_store
 from clew.testing import ScriptedProvider, assistant, user
-from clew.testing.runtime import SESSION, flow_with
 from clew.turn import receive
+from tests.support.flow import SESSION, flow_with
 
 PARTS = ("speed", "facts", "talks")
 LENGTHS = (1_000, 20_000, 200_000)

@@ -28,10 +28,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import _repository  # noqa: F401
 from _table import report
 from clew.messages import Message
 from clew.store import CompactionEntry, NewSession, Store, open_store
-from clew.testing import synthetic_history, user
+from clew.testing import user
+from tests.support.history import synthetic_history
 
 COMMON_WORD = "session"
 QUESTION = "why does the verify step see each invoice twice"
@@ -72,7 +74,6 @@ def growth(lengths: Sequence[int], flush: Flush) -> Iterator[dict[str, Any]]:
 
 def beside_postgres(history: Sequence[Message], flush: Flush) -> None:
     """SQLite and PostgreSQL, by CPU time of this process and by the time that passes."""
-    import _repository  # noqa: F401
     from tests.support.postgres import empty_schema, postgres_server
 
     columns: dict[str, Figures] = {}

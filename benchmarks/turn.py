@@ -20,16 +20,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import _repository  # noqa: F401
 from _table import report
 from clew.events import CompactionFinished
 from clew.messages import Message
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import open_store
-from clew.testing import assistant, synthetic_history, user
-from clew.testing.runtime import SESSION, Flow, flow_with
-from clew.testing.scripted import handoff_text
+from clew.testing import assistant, user
 from clew.turn import receive, run_turn
 from clew.usage import CanonicalUsage
+from tests.support.flow import SESSION, Flow, flow_with
+from tests.support.history import synthetic_history
+from tests.support.summaries import handoff_text
 
 LENGTHS = (100, 1_000, 20_000)
 HUGE = 100_000_000

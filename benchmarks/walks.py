@@ -27,15 +27,18 @@ from typing import Any
 
 import aiohttp
 
+import _repository  # noqa: F401
 import clew
 from _table import report
 from clew.providers import AnthropicProvider, Provider
 from clew.store import NewSession
-from clew.testing import synthetic_history, user
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.runtime import SESSION, flow_with
+from clew.testing import user
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.turn import Conversation, receive
+from tests.support.flow import SESSION, flow_with
+from tests.support.gateway import GatewayFlow, gateway_with
+from tests.support.history import synthetic_history
 
 SOURCE = Path(clew.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,8 +16,8 @@ from clew.config import load_config
 from clew.messages import text_of
 from clew.store import open_store
 from clew.testing import call, user
-from clew.testing.runtime import answers
 from clew.testing.scripted import ScriptedProvider, calls
+from tests.support.flow import answers
 
 KEY = "-".join(("not", "a", "real", "key", "123456"))
 

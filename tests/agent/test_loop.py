@@ -19,9 +19,9 @@ from clew.agent.tools.read_write import WriteFileTool
 from clew.messages import Message, text_of
 from clew.providers import Delta, OnDelta, ProviderRefused, Reply, Request
 from clew.testing import call, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import ScriptedProvider, breaks_off, calls
 from clew.turn import BROKEN_OFF
+from tests.support.flow import SESSION, Flow, answers, flow_with
 from tests.support.groups import calls_have_results
 
 

@@ -13,11 +13,11 @@ from clew.handoff import unwrap
 from clew.messages import Message, text_of
 from clew.store import NewOutput, NewSession, Store, open_store
 from clew.testing import assistant, call, tool, user
-from clew.testing.runtime import SESSION, flow_with
 from clew.testing.scripted import ScriptedProvider
 from clew.tokens import count_tokens
 from clew.turn import receive
 from tests.support.damaged_index import damage_index
+from tests.support.flow import SESSION, flow_with
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from clew.agent import Agent, AgentTool, Approvals, CallContext, Toolbox, ToolRe
 from clew.agent.tools import Arguments, function_schema
 from clew.messages import calls_of, text_of
 from clew.testing import call, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import ScriptedProvider, calls
 from clew.turn import uninterruptible
+from tests.support.flow import SESSION, Flow, answers, flow_with
 from tests.support.groups import calls_have_results
 
 LONG = "a long way to go before the importer is done, and much to say about every step of it " * 20

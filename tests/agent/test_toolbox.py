@@ -10,9 +10,9 @@ from clew.agent.toolbox import CACHE_SECONDS, MORE_TOOLS, UNUSED_ROUNDS
 from clew.agent.tools import Arguments, function_schema
 from clew.messages import Tool
 from clew.testing import assistant, call, user
-from clew.testing.runtime import SESSION, Flow, flow_with
 from clew.testing.scripted import ScriptedProvider
 from clew.turn import receive
+from tests.support.flow import SESSION, Flow, flow_with
 
 WORDS = "does many things that take a while to describe and may be of use one day "
 

@@ -18,10 +18,10 @@ from clew.messages import text_of
 from clew.providers import Provider, RetryPolicy
 from clew.store import open_store
 from clew.testing import call, user
-from clew.testing.runtime import answers
 from clew.testing.scripted import ScriptedProvider, calls, refuses
 from clew.testing.upstream import Upstream, UpstreamFault
 from clew.testing.upstream import UpstreamAnswer as Upstreams
+from tests.support.flow import answers
 
 LONG = "and a long way to go before the importer is done " * 60
 

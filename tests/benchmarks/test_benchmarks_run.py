@@ -19,8 +19,9 @@ import turn
 from _cases import FactMarks, Session
 from _sessions import CutSession
 from clew.messages import Message, repair, text_of
-from clew.testing import assistant, synthetic_history, user
+from clew.testing import assistant, user
 from hermes_side import load_hermes
+from tests.support.history import synthetic_history
 
 pytestmark = pytest.mark.slow
 

@@ -18,8 +18,8 @@ import search
 from clew.engines import LosslessEngine
 from clew.store import SearchScope
 from clew.testing import ScriptedProvider, user
-from clew.testing.runtime import SESSION, answers, flow_with
 from clew.turn import receive
+from tests.support.flow import SESSION, answers, flow_with
 
 pytestmark = pytest.mark.slow
 

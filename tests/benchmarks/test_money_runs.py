@@ -5,7 +5,8 @@ from __future__ import annotations
 import gateway_money
 import money
 from _prefix_cache import LIFETIME_SECONDS, Blocks, PrefixCache
-from clew.testing import assistant, synthetic_history, system, user
+from clew.testing import assistant, system, user
+from tests.support.history import synthetic_history
 
 PROMPT = system("You are a careful engineer. " * 400)
 

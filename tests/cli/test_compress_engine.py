@@ -99,7 +99,7 @@ def test_what_an_engine_removed_is_said_to_be_removed_by_it(tmp_path: Path, caps
     plugin.mkdir(parents=True)
     (plugin / "__init__.py").write_text(
         "from clew.engines import register_context_engine\n"
-        "from clew.testing import PlainEngine\n"
+        "from tests.support.engines import PlainEngine\n"
         "def register():\n"
         "    register_context_engine('plain', PlainEngine, description='Plain', version='1.0.0', contract=2)\n"
     )

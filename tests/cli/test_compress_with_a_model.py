@@ -10,8 +10,8 @@ from pathlib import Path
 
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
-from clew.testing.scripted import handoff_text
 from clew.testing.upstream import Step, Upstream, UpstreamAnswer, UpstreamFault
+from tests.support.summaries import handoff_text
 
 
 def history() -> list[Message]:

@@ -12,7 +12,8 @@ import pytest
 import clew
 from clew.cli import main
 from clew.messages import Message
-from clew.testing import assistant, call, synthetic_history, system, tool, user
+from clew.testing import assistant, call, system, tool, user
+from tests.support.history import synthetic_history
 
 TOOLS = [
     {"type": "function", "function": {"name": "read_file", "description": "Read", "parameters": {"type": "object"}}}

@@ -12,7 +12,7 @@ from clew.cli import main
 
 GOOD = """
 from clew.engines import register_context_engine
-from clew.testing import PlainEngine
+from tests.support.engines import PlainEngine
 
 class Mine(PlainEngine):
     name = "mine"

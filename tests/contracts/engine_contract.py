@@ -9,7 +9,7 @@ from typing import Any
 from clew.engines import ContextEngine, SessionStart, account_problems, broken_promises
 from clew.handoff import Summary, SummaryInput
 from clew.messages import Message, Part
-from clew.testing import EngineContract, MemoryEngineHost, assistant, call, system, tool, user
+from clew.testing import EngineContract, assistant, call, system, tool, user
 from clew.testing.engine_contract import (
     PROMPT,
     WINDOW,
@@ -24,6 +24,7 @@ from clew.testing.engine_contract import (
 )
 from clew.tokens import count_tokens
 from clew.usage import CanonicalUsage
+from tests.support.engines import MemoryEngineHost
 
 
 class WholeEngineContract(EngineContract):

@@ -24,8 +24,9 @@ from clew.store import (
     WrittenMessage,
     open_store,
 )
-from clew.testing.messages import assistant, call, synthetic_history, system, tool, user
+from clew.testing.messages import assistant, call, system, tool, user
 from clew.usage import CanonicalUsage
+from tests.support.history import synthetic_history
 
 STRANGE: tuple[Message, ...] = (
     user(""),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from clew.app import EngineChoice
 from clew.config import load_config
 from clew.engines import ContextEngine, EngineSetup
-from clew.testing import PlainEngine
 from tests.contracts.engine_contract import WholeEngineContract
+from tests.support.engines import PlainEngine
 
 
 class TestPlainEngine(WholeEngineContract):

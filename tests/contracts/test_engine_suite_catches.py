@@ -25,10 +25,11 @@ from clew.engines import (
     check_engine,
 )
 from clew.messages import Message, Tool
-from clew.testing import PlainEngine, system, user
+from clew.testing import system, user
 from clew.tokens import count_tokens
 from clew.usage import CanonicalUsage
 from tests.contracts.engine_contract import WholeEngineContract
+from tests.support.engines import PlainEngine
 
 
 class Bad(PlainEngine):

@@ -17,8 +17,9 @@ from clew.dashboard import is_dashboard_path
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey, Store
 from clew.testing import Upstream, UpstreamAnswer
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from tests.support.dashboard import DashboardVisitor, add_chat
+from tests.support.gateway import GatewayFlow, gateway_with
 
 REFUSED_METHODS = [
     "/dashboard/clew/conversations/x",

@@ -10,11 +10,11 @@ import pytest_asyncio
 
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey
-from clew.testing.gateway import GatewayFlow, gateway_with
 from clew.testing.upstream import Upstream
 from tests.dashboard.chromium import CHROMIUM, NO_CHROMIUM, Chromium
 from tests.dashboard.conftest import OpenTab, show
 from tests.support.dashboard import DashboardFlow, add_chat
+from tests.support.gateway import GatewayFlow, gateway_with
 
 pytestmark = [
     pytest.mark.slow,

@@ -21,9 +21,10 @@ from clew.engines import (
 )
 from clew.errors import InvalidArgument
 from clew.messages import Message
-from clew.testing import MemoryEngineHost, assistant, system, user
+from clew.testing import assistant, system, user
 from clew.tokens import count_tokens
 from clew.usage import CanonicalUsage
+from tests.support.engines import MemoryEngineHost
 
 MESSAGES = [system("Be brief."), user("Count the boats. " * 50), assistant("Nine. " * 50), user("And the nets?")]
 

@@ -12,8 +12,9 @@ from clew.engines import Compaction, EngineSetup, LosslessEngine, SessionStart
 from clew.engines.lossless.map_text import ids_in_map, nodes_in_map
 from clew.handoff import Handoff, Summary, SummaryInput, write_handoff
 from clew.messages import Message
-from clew.testing import MemoryEngineHost, assistant, call, tool, user
+from clew.testing import assistant, call, tool, user
 from clew.tokens import count_tokens
+from tests.support.engines import MemoryEngineHost
 
 SHARE = 0.5 * (0.20 + 0.25)
 """Of a window: what a fold that a person asks for leaves, by the default threshold, tail and map."""

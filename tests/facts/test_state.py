@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from clew.facts import Entity, Fact, FactKind, StateRecord, entities_of
 from clew.messages import Message
-from clew.testing import assistant, call, synthetic_history, tool, user
+from clew.testing import assistant, call, tool, user
+from tests.support.history import synthetic_history
 
 
 def ran(command: str, result: str, id: str = "c", **more: Any) -> list[Message]:

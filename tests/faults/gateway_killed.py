@@ -28,8 +28,9 @@ sys.path.insert(0, str(ROOT))
 
 from clew.messages import text_of
 from clew.store import open_store
-from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
+from tests.support.gateway import gateway_with
 
 WIRES: dict[str, tuple[str, str, dict[str, Any], bytes]] = {
     "chat": ("chat/completions", "messages", {}, b"[DONE]"),
@@ -95,7 +96,7 @@ class Killed:
 
     async def run(self, kills: int, seconds: float) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["clew.testing.gateway", "clew.app"])
+        context.set_forkserver_preload(["tests.support.gateway", "clew.app"])
         until = time.monotonic() + seconds
         async with Upstream(answers=self.answer) as upstream:
             clients: list[asyncio.Task[None]] = []

@@ -16,7 +16,8 @@ import pytest
 from clew.errors import DatabaseDamaged, StoreError
 from clew.store import DatabaseBusy, DatabaseFull, NewSession, Store, open_store
 from clew.store.sqlite import open_sqlite
-from clew.testing import synthetic_history, user
+from clew.testing import user
+from tests.support.history import synthetic_history
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="needs fork and limits of processes")
 

@@ -28,10 +28,11 @@ from clew.messages import ToolCall, text_of
 from clew.providers import AnthropicProvider, OnDelta, OpenAIChatProvider, Provider, Reply, Request, ResponsesProvider
 from clew.store import open_store
 from clew.testing import call, user
-from clew.testing.runtime import PrefixChecker, answers, request_tokens
+from clew.testing.runtime import PrefixChecker
 from clew.testing.scripted import ScriptedProvider, refuses
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.usage import CanonicalUsage
+from tests.support.flow import answers, request_tokens
 from tests.support.groups import calls_have_results
 
 KEY = "not-" + "a-real-" + "key-0123456789"
@@ -320,7 +321,7 @@ from clew.app import AgentAppOptions, open_agent_app
 from clew.config import load_config
 from clew.store import open_store
 from clew.testing import user
-from clew.testing.runtime import answers
+from tests.support.flow import answers
 from clew.testing.scripted import ScriptedProvider
 
 async def main(folder, session, environ):

@@ -14,9 +14,10 @@ from clew.events import PassagesRecalled
 from clew.messages import Message, text_of
 from clew.providers import Reply, Request
 from clew.store import NewSession
-from clew.testing import PlainEngine, ScriptedProvider, assistant, call, tool, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with, request_tokens
+from clew.testing import ScriptedProvider, assistant, call, tool, user
 from clew.turn import is_recall, recall_counts, receive
+from tests.support.engines import PlainEngine
+from tests.support.flow import SESSION, Flow, answers, flow_with, request_tokens
 
 WORDS = "the keeper counts the herring and writes each bucket down before the next one is opened "
 GATE = [

@@ -11,11 +11,12 @@ from clew.messages import Message, text_of
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import CallFilter, StoredMessage
 from clew.testing import assistant, call, tool, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with, request_tokens
-from clew.testing.scripted import ScriptedProvider, calls, handoff_text, refuses, says
+from clew.testing.scripted import ScriptedProvider, calls, refuses, says
 from clew.turn import ModelTarget, receive
 from clew.usage import CanonicalUsage
+from tests.support.flow import SESSION, Flow, answers, flow_with, request_tokens
 from tests.support.groups import calls_have_results
+from tests.support.summaries import handoff_text
 
 WORDS = "the invoice job reads a batch and writes each row to the ledger before the next one starts "
 

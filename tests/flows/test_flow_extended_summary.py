@@ -22,12 +22,11 @@ from clew.messages import Message, Tool, text_of, without_cache_markers
 from clew.providers import AnthropicProvider, OpenAIChatProvider, Provider, ResponsesProvider, RetryPolicy
 from clew.store import CallFilter
 from clew.testing import ScriptedProvider, call, calls, overflow, refuses, says, tool, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with
-from clew.testing.scripted import handoff_text
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.turn import ModelTarget, receive
 from clew.usage import CanonicalUsage
-from tests.support.summaries import RecordedSleep
+from tests.support.flow import SESSION, Flow, answers, flow_with
+from tests.support.summaries import RecordedSleep, handoff_text
 
 KEY = "not-" + "a-real-" + "key-0123456789"
 LONG = "The importer reads one file after the other and writes what it found. " * 30

@@ -14,10 +14,10 @@ from clew.messages import text_of
 from clew.providers import OnDelta, Provider, ProviderRefused, Reply, Request
 from clew.store import DatabaseFull, open_store
 from clew.testing import assistant, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import ScriptedProvider, breaks_off, says
 from clew.turn import receive
 from clew.usage import CanonicalUsage
+from tests.support.flow import SESSION, Flow, answers, flow_with
 
 WORDS = "each worker takes a page from the queue and puts what it found into the index at once "
 

@@ -18,9 +18,9 @@ from clew.handoff import Summary, SummaryInput
 from clew.messages import Message, text_of
 from clew.store import NewSession
 from clew.testing import ScriptedProvider, assistant, call, refuses, says, tool, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with
-from clew.testing.scripted import handoff_text
 from clew.turn import receive
+from tests.support.flow import SESSION, Flow, answers, flow_with
+from tests.support.summaries import handoff_text
 
 SMALL = Settings(lossless=LosslessSettings(leaf_tokens=1_000))
 WORDS = "the keeper counts the herring and writes each bucket down before the next one is opened "

@@ -10,10 +10,10 @@ import pytest
 from clew.messages import Message, text_of
 from clew.providers import OnDelta, Provider, ProviderRefused, Reply, Request
 from clew.testing import assistant, call, tool, user
-from clew.testing.runtime import SESSION, Flow, flow_with, request_tokens
 from clew.testing.scripted import overflow
 from clew.turn import ContextExhausted
 from clew.usage import CanonicalUsage
+from tests.support.flow import SESSION, Flow, flow_with, request_tokens
 from tests.support.groups import calls_have_results
 
 LIMIT = 9_000

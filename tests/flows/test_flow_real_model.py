@@ -20,9 +20,9 @@ from clew.messages import Message, text_of
 from clew.providers import LocalProvider, OnDelta, Provider, ProviderRefused, Reply, Request
 from clew.store import CallFilter
 from clew.testing import assistant, refuses, user
-from clew.testing.runtime import SESSION, Flow, flow_with
 from clew.tokens import LearntLimits
 from clew.turn import receive
+from tests.support.flow import SESSION, Flow, flow_with
 
 MODEL = os.environ.get("CLEW_TEST_GGUF", "")
 WINDOW = 2_048

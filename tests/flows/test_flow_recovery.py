@@ -11,10 +11,10 @@ from clew.messages import Part, images_of, text_of
 from clew.providers import ProviderRefused, classify_error
 from clew.store import NewSession
 from clew.testing import assistant, user
-from clew.testing.runtime import MODEL, SESSION, Flow, answers, flow_with, request_tokens
 from clew.testing.scripted import ScriptedProvider, overflow, refuses, says
 from clew.tokens import LearntLimits
 from clew.turn import ContextExhausted, receive
+from tests.support.flow import MODEL, SESSION, Flow, answers, flow_with, request_tokens
 
 WORDS = "the parser walks each node of the tree and asks the visitor before it goes on to the children "
 

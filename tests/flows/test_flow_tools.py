@@ -8,9 +8,9 @@ from clew.events import Notice, OutputSpilled
 from clew.messages import NO_RESULT, text_of
 from clew.store import SearchScope
 from clew.testing import call, system, tool, user
-from clew.testing.runtime import SESSION, answers, flow_with
 from clew.testing.scripted import ScriptedProvider, calls
 from clew.tooloutput import ToolOutputLimits, is_persisted_block
+from tests.support.flow import SESSION, answers, flow_with
 from tests.support.groups import calls_have_results
 
 PREVIEW = ToolOutputLimits().preview_chars

@@ -19,9 +19,9 @@ from clew.events import CompactionFinished, OutputCapLowered, OutputSpilled, Ove
 from clew.messages import text_of
 from clew.providers import AnthropicProvider, OpenAIChatProvider, Provider, ResponsesProvider, RetryPolicy
 from clew.testing import call, tool, user
-from clew.testing.runtime import SESSION, Flow, flow_with
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 from clew.usage import CanonicalUsage
+from tests.support.flow import SESSION, Flow, flow_with
 from tests.support.summaries import RecordedSleep
 
 KEY = "not-" + "a-real-" + "key-0123456789"

@@ -38,12 +38,12 @@ from clew.errors import InUse
 from clew.gateway import HandoffWriter
 from clew.messages import ToolCall, calls_of, text_of
 from clew.store import CallFilter, Store
-from clew.testing.gateway import GatewayFlow, gateway_with
-from clew.testing.scripted import handoff_text
 from clew.testing.upstream import HangUp, ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 from clew.testing.upstream_rules import UpstreamRules, listed_messages, prompt_tokens
 from clew.usage import CanonicalUsage
+from tests.support.gateway import GatewayFlow, gateway_with
 from tests.support.gateway_clients import CLIENTS, CLOUD_CLIENTS, GatewayClient, GeminiClient, MessagesClient
+from tests.support.summaries import handoff_text
 
 MODEL = "anthropic.mock-model"
 """As Bedrock calls one."""

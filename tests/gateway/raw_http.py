@@ -10,8 +10,9 @@ from typing import Any
 
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from tests.support.gateway import GatewayFlow
 
 PROVIDER_KEY = "fake-key-of-a-provider"
 LONGEST_WAIT = 20.0

@@ -12,10 +12,12 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey
-from clew.testing.gateway import gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from tests.support.gateway import gateway_with
 
 # A text beyond its bound makes a body beyond its own: that, too, is a refusal.
 CONFIG = """\

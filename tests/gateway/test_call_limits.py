@@ -12,9 +12,10 @@ import pytest
 from clew.gateway import CallLimits, CallMeter, GatewayOptions, Refusal
 from clew.gateway.admission import MAX_CALLERS
 from clew.store import open_store
-from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
 from tests.gateway.raw_http import PROVIDER_KEY, answering, ask_raw, body_for, make_caller
+from tests.support.gateway import gateway_with
 
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", f"/v1beta/models/{GATEWAY_MODEL}:generateContent")
 NO_LIMITS = CallLimits(None, None, None, None)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from clew.gateway import hash_key, make_key
 from clew.store import CallFilter, NewKey
-from clew.testing.gateway import GatewayFlow, gateway_with
 from clew.testing.upstream import ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 from clew.usage import CanonicalUsage
+from tests.support.gateway import GatewayFlow, gateway_with
 
 MODEL = "claude-sonnet-4-5"
 ENVIRON = {"CLEW_MODEL_API_KEY_ENV": "UPSTREAM_KEY", "UPSTREAM_KEY": "fake-key-of-the-upstream"}

@@ -10,8 +10,9 @@ import aiohttp
 import pytest
 
 from clew.gateway.items import HistoryHandle
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from tests.support.gateway import GatewayFlow, gateway_with
 
 LONG = "words to fill the window " * 60
 CODEX = {"session-id": "thread-1", "user-agent": "codex_exec/0.166.0", "authorization": "Bearer fake-key-one"}

@@ -19,9 +19,10 @@ from openai import AsyncAzureOpenAI, AsyncOpenAI
 
 from clew.gateway.aws import AwsCredential, EventFrame, FrameReader, event_frame, is_signed_with, signed_headers
 from clew.messages import text_of
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault, UpstreamRules
 from tests.gateway.raw_http import PROVIDER_KEY, ask_raw, make_caller
+from tests.support.gateway import GatewayFlow, gateway_with
 
 boto = pytest.importorskip("botocore.auth")
 LONG = "many words of a question that goes on " * 80

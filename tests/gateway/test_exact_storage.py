@@ -8,8 +8,9 @@ from typing import Any
 
 import aiohttp
 
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from tests.support.gateway import GatewayFlow, gateway_with
 
 ANTHROPIC = [
     {"role": "user", "content": [{"type": "text", "text": "Look at both.", "note": "kept"}]},

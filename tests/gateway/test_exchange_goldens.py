@@ -14,8 +14,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
+from tests.support.gateway import GatewayFlow, gateway_with
 
 GOLDEN = Path(__file__).parent / "golden"
 WORDS = "each row of the register is copied by hand and compared "

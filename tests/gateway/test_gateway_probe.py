@@ -11,7 +11,7 @@ from clew import __version__
 from clew.gateway import check_clients, hash_key, make_key, probe_gateway
 from clew.store import NewKey
 from clew.testing import Upstream, UpstreamAnswer
-from clew.testing.gateway import gateway_with
+from tests.support.gateway import gateway_with
 
 
 async def test_a_gateway_tells_what_it_is_and_its_upstream_is_tried(tmp_path: Path) -> None:

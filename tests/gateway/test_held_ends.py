@@ -16,8 +16,9 @@ import aiohttp
 import pytest
 
 from clew.messages import text_of
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import RawAnswer, ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer
+from tests.support.gateway import GatewayFlow, gateway_with
 from tests.support.gateway_clients import FAKE_KEY
 
 WORDS = "the whole answer"

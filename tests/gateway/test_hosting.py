@@ -13,9 +13,9 @@ import pytest
 
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey
-from clew.testing.gateway import gateway_with
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 from tests.support.damaged_index import damage_index
+from tests.support.gateway import gateway_with
 from tests.support.hosting import CREDENTIAL, HostedBot, events_in, hosting_with
 
 LONG = "many words of a question that goes on " * 40

@@ -12,9 +12,10 @@ import pytest
 
 from clew.gateway.api import MAX_BODY_BYTES, MAX_CONTENT_CHARS, description
 from clew.gateway.hosting import OPERATIONS, HostingRoutes
-from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.testing.upstream_rules import UpstreamRules
+from tests.support.gateway import gateway_with
 from tests.support.hosting import CREDENTIAL, HostedBot, hosting_with
 
 

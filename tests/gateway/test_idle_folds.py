@@ -11,7 +11,6 @@ import pytest
 
 from clew.events import CompactionStarted
 from clew.store import CACHE_TTL_STATE
-from clew.testing.gateway import GatewayFlow
 from clew.testing.upstream import StreamedAnswer, UpstreamAnswer, UpstreamFault
 from tests.gateway.test_model_handoffs import (
     HANDOFF,
@@ -25,6 +24,7 @@ from tests.gateway.test_model_handoffs import (
     written_by,
 )
 from tests.gateway.test_tool_sessions import CLIENTS, ToolCaller
+from tests.support.gateway import GatewayFlow
 
 PRICED = "claude-sonnet-4-5"
 MARKED: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}

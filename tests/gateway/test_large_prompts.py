@@ -13,9 +13,10 @@ import pytest
 import clew
 from clew.events import CompactionFinished
 from clew.messages import ToolCall
-from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
 from clew.testing.upstream_rules import UpstreamRules
+from tests.support.gateway import gateway_with
 
 WINDOW, ROUNDS = 48_000, 60
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()

@@ -9,9 +9,10 @@ from typing import Any
 
 import aiohttp
 
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 from clew.testing.upstream_rules import UpstreamRules
+from tests.support.gateway import GatewayFlow, gateway_with
 
 OVERFLOW = "This model's maximum context length is 4200 tokens. However, your messages resulted in 9000 tokens."
 

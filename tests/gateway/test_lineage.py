@@ -12,8 +12,9 @@ import aiohttp
 
 from clew.messages import text_of
 from clew.store import Session
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from tests.support.gateway import GatewayFlow, gateway_with
 
 TOOL = {"name": "look", "description": "looks", "input_schema": {"type": "object"}}
 

@@ -14,8 +14,8 @@ from clew.dashboard.catalog import SessionCatalog
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey, NewSession, open_store
 from clew.testing import user
-from clew.testing.gateway import gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from tests.support.gateway import gateway_with
 
 
 async def test_events_end_when_the_key_is_revoked_however_much_happens(tmp_path: Path) -> None:

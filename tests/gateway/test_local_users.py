@@ -10,8 +10,9 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from clew.gateway import GatewayOptions
-from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from tests.gateway.raw_http import answering, ask_raw
+from tests.support.gateway import gateway_with
 
 TOKEN = "fake-token-of-this-gateway"
 SHOWN = ("x-clew-token", TOKEN)

@@ -10,9 +10,9 @@ from clew.gateway.conversations import ConversationKey, OpenConversations
 from clew.gateway.wires import CHAT, RequestBody, bounded_cache, wire_path
 from clew.store import ModelCall
 from clew.testing.gateway import GATEWAY_MODEL
-from clew.testing.runtime import flow_with
 from clew.testing.scripted import ScriptedProvider
 from clew.usage import CanonicalUsage
+from tests.support.flow import flow_with
 
 
 async def test_conversations_that_rest_are_closed_although_the_store_failed_once(tmp_path: Path) -> None:

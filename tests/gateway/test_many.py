@@ -21,9 +21,10 @@ import pytest
 from clew.errors import StoreError
 from clew.messages import text_of
 from clew.store import Store, open_store
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.messages import call
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from tests.support.gateway import GatewayFlow, gateway_with
 from tests.support.gateway_clients import CLIENTS, GatewayClient, find_folds
 from tests.support.postgres import empty_schema, postgres_server
 

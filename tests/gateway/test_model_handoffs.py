@@ -18,8 +18,7 @@ import pytest
 
 from clew.events import CompactionFinished, SummaryReplied
 from clew.gateway.wires import RequestBody
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.scripted import handoff_text
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import (
     ReceivedRequest,
     Step,
@@ -32,6 +31,8 @@ from clew.testing.upstream import (
 from clew.usage import CanonicalUsage
 from tests.gateway.raw_http import make_caller
 from tests.gateway.test_tool_sessions import BOUND, CLIENTS, ToolCaller, user
+from tests.support.gateway import GatewayFlow, gateway_with
+from tests.support.summaries import handoff_text
 
 WINDOW = 24_000
 RULES = UpstreamRules(window=WINDOW, pairs=True, binds_thinking=True)

@@ -10,9 +10,10 @@ import aiohttp
 import pytest
 
 from clew.gateway.conversations import direct_usage, pays_back
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.usage import CanonicalUsage
+from tests.support.gateway import GatewayFlow, gateway_with
 
 LONG = "words to fill the window " * 60
 PRICED = "claude-sonnet-4-5"

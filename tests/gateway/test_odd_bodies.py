@@ -13,9 +13,10 @@ import pytest
 
 from clew.gateway.upstream import CHARS_PER_TOKEN, MAX_READ_BYTES
 from clew.messages import text_of
-from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import RawAnswer, Upstream, UpstreamAnswer
 from clew.testing.upstream_rules import UpstreamRules
+from tests.support.gateway import gateway_with
 
 ASKED = {"role": "user", "content": "hi"}
 HUGE_NUMBER = "9" * 10_000

@@ -10,8 +10,9 @@ import aiohttp
 import pytest
 
 from clew.events import Overflowed
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import RawAnswer, Upstream, UpstreamAnswer, UpstreamFault
+from tests.support.gateway import GatewayFlow, gateway_with
 
 PATHS = {"chat": "/chat/completions", "messages": "/messages", "responses": "/responses"}
 LISTS = {"chat": "messages", "messages": "messages", "responses": "input"}

@@ -13,8 +13,9 @@ import pytest
 
 from clew.engines import Compaction, ContextCompressor
 from clew.messages import text_of
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer, UpstreamRules
+from tests.support.gateway import GatewayFlow, gateway_with
 
 
 def echo(received: ReceivedRequest) -> UpstreamAnswer:

@@ -22,8 +22,9 @@ from pathlib import Path
 import pytest
 
 from clew.events import CompactionFinished, Event, SummaryReplied
-from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream
+from tests.support.gateway import gateway_with
 from tests.support.gateway_clients import CLIENTS
 
 MODEL = os.environ.get("CLEW_TEST_GGUF", "")

@@ -11,9 +11,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream
 from clew.testing.upstream_rules import UpstreamRules
+from tests.support.gateway import GatewayFlow, gateway_with
 from tests.support.shell_worker import UNKNOWN_TASK, ShellWorker
 
 TASK = "This is TASK-7. Go through the notes that I paste, one after the other, and then name the task."

@@ -19,12 +19,13 @@ from clew.events import HistoryRecalled
 from clew.gateway.recall import tool_tokens
 from clew.messages import ToolCall
 from clew.store import RECALLS
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 from clew.testing.upstream_rules import UpstreamRules
 from clew.tokens import counter_for
 from clew.usage import CanonicalUsage
 from tests.gateway.test_tool_sessions import BOUND, CLIENTS, WireClient, user
+from tests.support.gateway import GatewayFlow, gateway_with
 
 FACT = "QX-4417"
 LONG = "a line of output that says little\n" * 80

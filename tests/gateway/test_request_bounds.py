@@ -14,7 +14,7 @@ import pytest
 
 from clew.gateway import GatewayOptions, RequestBounds
 from clew.gateway.wires import wire_path
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from tests.gateway.raw_http import (
     LONGEST_WAIT,
     PROVIDER_KEY,
@@ -25,6 +25,7 @@ from tests.gateway.raw_http import (
     request_bytes,
     send_raw,
 )
+from tests.support.gateway import GatewayFlow, gateway_with
 
 if sys.version_info >= (3, 14):
     from compression import zstd

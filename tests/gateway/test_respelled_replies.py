@@ -11,8 +11,9 @@ import aiohttp
 import pytest
 
 from clew.messages import ToolCall
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
+from tests.support.gateway import GatewayFlow, gateway_with
 
 TOOLS = [{"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}}]
 TURNS = 6

@@ -13,9 +13,10 @@ from aiohttp import web
 from clew.dashboard import is_dashboard_path
 from clew.gateway import KEY_PREFIX, OPEN_PATHS, GatewayOptions, make_key
 from clew.gateway.admission import OwnNames
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 from tests.gateway.raw_http import PROVIDER_KEY, RawReply, answering, ask_raw, make_caller
+from tests.support.gateway import GatewayFlow, gateway_with
 
 GEMINI = f"/v1beta/models/{GATEWAY_MODEL}"
 ASKS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", f"{GEMINI}:generateContent")

@@ -12,9 +12,10 @@ import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
 from tests.gateway.test_tool_sessions import FUNCTION, OUTPUT, STRICT, ToolCaller
+from tests.support.gateway import GatewayFlow, gateway_with
 from tests.support.gateway_clients import find_folds
 
 KEY = "fake-key-of-a-test"

@@ -30,10 +30,11 @@ from clew.gateway import (
     Observers,
 )
 from clew.gateway.observe import GatewayMetrics
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault, UpstreamRules
 from clew.usage import CanonicalUsage
 from tests.gateway.raw_http import PROVIDER_KEY, answering, ask_raw, make_caller
+from tests.support.gateway import GatewayFlow, gateway_with
 
 ROOT = Path(__file__).parents[2]
 KEY = ("x-api-key", PROVIDER_KEY)
@@ -172,7 +173,7 @@ async def test_a_full_disk_makes_it_not_ready(tmp_path: Path) -> None:
     script = """
         import asyncio, resource, signal, sys
         from pathlib import Path
-        from clew.testing.gateway import gateway_with
+        from tests.support.gateway import gateway_with
         from tests.gateway.raw_http import answering, ask_raw
 
         async def main():

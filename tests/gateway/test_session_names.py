@@ -8,8 +8,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
+from tests.support.gateway import GatewayFlow, gateway_with
 
 ENVIRONMENT = "<environment_context>\n  <cwd>/tmp/project</cwd>\n</environment_context>"
 REMINDER = "<system-reminder>\n# Environment\nYou have been invoked in the following environment.\n</system-reminder>"

@@ -10,10 +10,11 @@ import pytest
 from clew.events import CompactionFinished, CompactionStarted
 from clew.gateway import ExchangeRecord
 from clew.gateway.observe import GatewayTelemetry
-from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.usage import CanonicalUsage
 from tests.gateway.raw_http import PROVIDER_KEY, ask_raw
+from tests.support.gateway import gateway_with
 from tests.support.gateway_clients import CLIENTS
 
 sdk: Any = pytest.importorskip("opentelemetry.sdk.trace")

@@ -8,8 +8,8 @@ from typing import Any
 import aiohttp
 
 from clew.gateway.items import binds_thinking, refuses_thinking
-from clew.testing.gateway import GatewayFlow, gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
+from tests.support.gateway import GatewayFlow, gateway_with
 
 BOUND = "claude-fable-5-1"
 LONG = "words to fill the window " * 60

@@ -11,9 +11,10 @@ import aiohttp
 import pytest
 
 from clew.gateway.clients import MAX_CLIENT_BYTES, UNKNOWN_CLIENT, client_of, told_prompt_tokens
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.usage import CanonicalUsage
+from tests.support.gateway import GatewayFlow, gateway_with
 
 LONG = "words to fill the window " * 60
 CLAUDE = {"user-agent": "claude-cli/2.1.197 (external, cli)"}

@@ -13,9 +13,10 @@ import aiohttp
 import pytest
 
 from clew.messages import ToolCall
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
 from clew.testing.upstream_rules import UpstreamRules
+from tests.support.gateway import GatewayFlow, gateway_with
 
 OUTPUT = "a line of output that says little\n" * 80
 TURNS = 30

@@ -10,9 +10,10 @@ import aiohttp
 
 from clew.messages import CACHE_MARKER
 from clew.store import open_store
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.testing.upstream_rules import UpstreamRules
+from tests.support.gateway import GatewayFlow, gateway_with
 
 QUESTION = "a question with some words behind it. " * 12
 

@@ -9,8 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import RawAnswer, Upstream, UpstreamAnswer
+from tests.support.gateway import GatewayFlow, gateway_with
 
 KEY = "fake-key-of-a-test"
 MARK = b'"cache_control":{"type":"ephemeral","ttl":"1h"}'

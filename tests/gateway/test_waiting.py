@@ -10,8 +10,9 @@ import pytest
 
 from clew.events import CompactionPhase
 from clew.gateway import PING_SECONDS
-from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
+from tests.support.gateway import gateway_with
 from tests.support.gateway_clients import CLIENTS, FAKE_KEY
 
 STALLS = StreamedAnswer(UpstreamAnswer("never written"), stall_after=0)

@@ -15,8 +15,9 @@ from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from clew.messages import text_of
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
+from tests.support.gateway import GatewayFlow, gateway_with
 
 KEY = "fake-key-of-a-test"
 LONG = "many words of a question that goes on " * 80

@@ -14,8 +14,9 @@ from clew.handoff.builtin import Draft
 from clew.handoff.candidates import Kind
 from clew.handoff.value import BLOCKED, FILES, IN_PROGRESS, RULES, STATE, TRIED
 from clew.messages import Message
-from clew.testing import assistant, call, synthetic_history, tool, user
+from clew.testing import assistant, call, tool, user
 from clew.tokens import counter_for
+from tests.support.history import synthetic_history
 from tests.support.summaries import summary_input_of
 
 count = counter_for(None).text

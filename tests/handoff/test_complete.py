@@ -13,9 +13,8 @@ from clew.handoff.prompt import read_draft
 from clew.handoff.value import COMPLETED
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
-from clew.testing.scripted import handoff_text
 from clew.tokens import counter_for
-from tests.support.summaries import summary_input_of
+from tests.support.summaries import handoff_text, summary_input_of
 
 count = counter_for(None).text
 BUDGET = 2_000

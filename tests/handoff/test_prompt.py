@@ -22,7 +22,7 @@ from clew.handoff.prompt import (
 from clew.handoff.value import COMPLETED, GOAL, RULES, VALUES
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
-from clew.testing.scripted import handoff_text
+from tests.support.summaries import handoff_text
 
 
 def prompt_of(messages: list[Message], **more: object) -> str:

@@ -22,9 +22,8 @@ from clew.handoff import (
 from clew.messages import Message
 from clew.providers import RetryPolicy
 from clew.testing import assistant, call, tool, user
-from clew.testing.scripted import handoff_text
 from clew.tokens import counter_for
-from tests.support.summaries import RecordedSleep, ScriptedSummaryModel, fails, summary_input_of
+from tests.support.summaries import RecordedSleep, ScriptedSummaryModel, fails, handoff_text, summary_input_of
 
 count = counter_for(None).text
 BUDGET = 700

@@ -18,9 +18,10 @@ from clew.integrations.session_recall import (
 )
 from clew.messages import Message
 from clew.store import CompactionEntry, NewMessage, NewSession, Store, open_store
-from clew.testing import assistant, call, synthetic_history, tool, user
+from clew.testing import assistant, call, tool, user
 from clew.turn import OPENED_CHARS
 from tests.support.damaged_index import damage_index
+from tests.support.history import synthetic_history
 
 TOKEN = "ghp_" + "fAkE0t0kEn" * 4
 LOG = "".join(f"tick {number} late\n" for number in range(2_000))

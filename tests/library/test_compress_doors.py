@@ -16,8 +16,8 @@ from clew.engines import CompactionRegion, Fate, Kept, Removed
 from clew.errors import InvalidArgument
 from clew.handoff import SYSTEM_NOTE, unwrap
 from clew.messages import read_conversation, repair
-from clew.testing.scripted import handoff_text
 from clew.tokens import counter_for
+from tests.support.summaries import handoff_text
 
 WINDOW = 16_000
 LOG = "".join(f"ship {line}: berth {line * 31}, cargo salt, master aboard\n" for line in range(20))

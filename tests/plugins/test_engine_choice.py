@@ -12,11 +12,11 @@ import pytest
 from clew.app import EngineChoice, LoadedEngine, engine_setup
 from clew.config import load_config
 from clew.engines import ContextCompressor, EngineSetup, register_context_engine
-from clew.testing import PlainEngine
+from tests.support.engines import PlainEngine
 
 ENGINE = """
 from clew.engines import register_context_engine
-from clew.testing import PlainEngine
+from tests.support.engines import PlainEngine
 
 class Mine(PlainEngine):
     name = {name!r}
@@ -83,7 +83,7 @@ import sys
 from clew.app import EngineChoice
 from clew.config import load_config
 from clew.engines import EngineSetup, register_context_engine
-from clew.testing import PlainEngine
+from tests.support.engines import PlainEngine
 
 register_context_engine("plain", PlainEngine)
 for named in ({}, {"CLEW_CONTEXT_ENGINE": "plain"}):

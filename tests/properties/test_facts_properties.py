@@ -104,7 +104,7 @@ _WRITE = """
 import hashlib
 from clew.handoff import write_handoff
 from tests.support.summaries import summary_input_of
-from clew.testing.messages import synthetic_history
+from tests.support.history import synthetic_history
 
 count = lambda text: len(text) // 4
 history = synthetic_history(900)

@@ -12,9 +12,8 @@ from clew.handoff import ACTIVE_TASK, Entry, Handoff, ModelSummarizer, ModelSumm
 from clew.handoff.chunks import MessageSpan
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
-from clew.testing.scripted import handoff_text
 from clew.tokens import counter_for
-from tests.support.summaries import RecordedSleep, ScriptedSummaryModel, summary_input_of
+from tests.support.summaries import RecordedSleep, ScriptedSummaryModel, handoff_text, summary_input_of
 
 SMALLEST_WINDOW = 2_000
 

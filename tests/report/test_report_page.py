@@ -15,7 +15,8 @@ import pytest
 
 from clew.cli import main
 from clew.messages import Message
-from clew.testing import assistant, call, synthetic_history, system, tool, user
+from clew.testing import assistant, call, system, tool, user
+from tests.support.history import synthetic_history
 
 pytestmark = pytest.mark.slow
 

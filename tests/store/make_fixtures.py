@@ -25,11 +25,11 @@ from clew.store import (
     open_store,
 )
 from clew.store.migrate import latest_version
-from clew.testing import ScriptedProvider, assistant, call, flow_with, says, tool, user
-from clew.testing.runtime import SESSION, Flow, answers
-from clew.testing.scripted import handoff_text
+from clew.testing import ScriptedProvider, assistant, call, says, tool, user
 from clew.turn import Pin, receive
 from clew.usage import CanonicalUsage
+from tests.support.flow import SESSION, Flow, answers, flow_with
+from tests.support.summaries import handoff_text
 
 FIXTURES = Path(__file__).parent / "fixtures"
 # The paths of spilled outputs are in the file of a release: this one says nothing about a machine.

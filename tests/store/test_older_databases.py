@@ -14,7 +14,7 @@ from clew.messages import text_of
 from clew.store import CallFilter, EngineRecord, SearchScope, Store, open_store
 from clew.store.migrate import latest_version
 from clew.testing import ScriptedProvider, user
-from clew.testing.runtime import SESSION, answers, flow_with
+from tests.support.flow import SESSION, answers, flow_with
 
 FIXTURES = Path(__file__).parent / "fixtures"
 RELEASES = sorted(FIXTURES.glob("version_*.db.gz"))

@@ -17,9 +17,10 @@ from clew.app import DashboardAppOptions, LocalDashboard, open_dashboard
 from clew.config import read_config
 from clew.messages import Message
 from clew.store import CallSource, ModelCall, NewMessage, NewSession, Session, Store, open_store
-from clew.testing.messages import assistant, call, synthetic_history, tool, user
+from clew.testing.messages import assistant, call, tool, user
 from clew.tokens import counter_for
 from clew.usage import CanonicalUsage, cost_of
+from tests.support.history import synthetic_history
 
 DASHBOARD_MODEL = "claude-sonnet-4-5"
 SMALL_WINDOW = 60_000

@@ -11,8 +11,9 @@ from typing import Any
 
 import aiohttp
 
-from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream
+from tests.support.gateway import GatewayFlow, gateway_with
 
 CREDENTIAL = "fake-key-of-anna"
 

@@ -15,10 +15,10 @@ from hashlib import blake2b
 from typing import Any
 
 from clew.messages import ToolCall
-from clew.testing.scripted import handoff_text
 from clew.testing.upstream_rules import listed_messages
 from clew.testing.upstream_steps import ReceivedRequest
 from clew.testing.upstream_wires import UpstreamAnswer
+from tests.support.summaries import handoff_text
 
 UNKNOWN_TASK = "the task is not known any more"
 _SHELL_TOOLS = tuple(

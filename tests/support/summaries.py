@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from clew.errors import SummaryFailed
 from clew.facts import Record
-from clew.handoff import Handoff, SummaryInput, SummaryModel
+from clew.handoff import HEADINGS, Handoff, SummaryInput, SummaryModel
 from clew.messages import Message
-from clew.testing.scripted import ScriptedReply, handoff_text
+
+ScriptedReply = str | Exception | Callable[[str], str]
+"""A text, a failure to raise, or a function from the prompt to a text."""
 
 
 class ScriptedSummaryModel:
@@ -76,3 +78,16 @@ def summary_input_of(
         task_number=task_number,
         focus=focus,
     )
+
+
+def handoff_text(**lines: str | Sequence[str]) -> str:
+    """A handoff with all headings; `key_decisions="..."` is the text under "Key decisions"."""
+    sections = {name: [text] if isinstance(text, str) else list(text) for name, text in lines.items()}
+    blocks = []
+    for heading in HEADINGS:
+        name = re.sub(r"\W+", "_", heading).lower()
+        texts = sections.pop(name, [])
+        blocks.append("\n".join([f"## {heading}", *(texts or ["None."])]))
+    if sections:
+        raise ValueError(f"no heading is called {', '.join(sections)}")
+    return "\n\n".join(blocks)

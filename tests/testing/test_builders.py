@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import clew.testing
 from clew.messages import calls_of, text_of
-from clew.testing import assistant, call, synthetic_history, system, tool, user
+from clew.testing import assistant, call, system, tool, user
+from tests.support.history import synthetic_history
 
 
 def test_each_builder_gives_one_plain_message() -> None:
@@ -62,11 +64,12 @@ def test_another_seed_gives_another_history_and_the_same_seed_the_same() -> None
 
 
 def test_hash_seeds_do_not_change_a_synthetic_history() -> None:
-    program = "from clew.testing import synthetic_history as made; import json; print(json.dumps(made(60)))"
+    program = "from tests.support.history import synthetic_history as made; import json; print(json.dumps(made(60)))"
     texts = {
         subprocess.run(
             [sys.executable, "-c", program],
             env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).resolve().parents[2],
             capture_output=True,
             text=True,
             check=True,

@@ -28,8 +28,9 @@ from clew.messages import text_of
 from clew.providers import Delta, OnDelta, Provider, Reply, Request
 from clew.store import NewMessage, Store, open_store
 from clew.testing import assistant, call, user
-from clew.testing.scripted import ScriptedProvider, calls, handoff_text, refuses, says
+from clew.testing.scripted import ScriptedProvider, calls, refuses, says
 from clew.turn import CACHE_SECONDS, FOLD_BEFORE_SECONDS, STOPPED, Conversation
+from tests.support.summaries import handoff_text
 
 ENTER, CTRL_C, CTRL_D, ALT_ENTER = "\r", "\x03", "\x04", "\x1b\r"
 ESC, SHIFT_TAB = "\x1b", "\x1b[Z"

@@ -10,9 +10,8 @@ import pytest
 from clew.cli.tui.exchange import ExchangeRecorder
 from clew.events import Overflowed
 from clew.providers import AnthropicProvider, OpenAIChatProvider, Provider, ResponsesProvider, RetryPolicy
-from clew.testing.scripted import handoff_text
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
-from tests.support.summaries import RecordedSleep
+from tests.support.summaries import RecordedSleep, handoff_text
 from tests.tui.test_chat_by_keys import ENTER, chat_with
 
 KEY = "not-" + "a-real-" + "key-0123456789"

@@ -11,9 +11,9 @@ from clew.errors import UnknownSession
 from clew.messages import text_of
 from clew.store import open_store
 from clew.testing import assistant, user
-from clew.testing.runtime import SESSION, flow_with
 from clew.testing.scripted import ScriptedProvider
 from clew.turn import receive
+from tests.support.flow import SESSION, flow_with
 
 
 async def test_what_is_shown_at_once_is_in_the_store_when_it_is_settled(tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ from clew.events import CompactionFinished, CompactionStarted, Notice
 from clew.handoff import SYSTEM_NOTE
 from clew.messages import Message, text_of
 from clew.store import NewSession
-from clew.testing import PlainEngine, assistant, call, system, tool, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with
-from clew.testing.scripted import ScriptedProvider, calls, handoff_text, refuses, says
+from clew.testing import assistant, call, system, tool, user
+from clew.testing.scripted import ScriptedProvider, calls, refuses, says
 from clew.turn import TurnOptions, answer, receive
+from tests.support.engines import PlainEngine
+from tests.support.flow import SESSION, Flow, answers, flow_with
+from tests.support.summaries import handoff_text
 
 
 async def talk(flow: Flow, turns: int = 15) -> None:

@@ -18,9 +18,10 @@ from clew.messages import Message
 from clew.providers import Reply
 from clew.store import NewMessage
 from clew.testing import assistant, call, tool, user
-from clew.testing.runtime import Flow, flow_with
-from clew.testing.scripted import ScriptedProvider, handoff_text, refuses, says
+from clew.testing.scripted import ScriptedProvider, refuses, says
 from clew.turn import next_message_cost, receive, reports_finished
+from tests.support.flow import Flow, flow_with
+from tests.support.summaries import handoff_text
 
 PRICED = "claude-sonnet-4-5"
 WINDOW = 60_000

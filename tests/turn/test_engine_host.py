@@ -12,10 +12,11 @@ from clew.engines import Compaction, ContextEngine
 from clew.errors import StoreError
 from clew.messages import Message, text_of
 from clew.store import CompactionEntry, EngineRecord
-from clew.testing import PlainEngine, assistant, user
-from clew.testing.runtime import SESSION, Flow, flow_with
+from clew.testing import assistant, user
 from clew.testing.scripted import ScriptedProvider
 from clew.turn import receive
+from tests.support.engines import PlainEngine
+from tests.support.flow import SESSION, Flow, flow_with
 
 
 class NodeEngine(PlainEngine):

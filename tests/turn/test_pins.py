@@ -9,10 +9,10 @@ import pytest
 from clew.errors import InvalidArgument
 from clew.messages import text_of
 from clew.testing import user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import ScriptedProvider
 from clew.turn import Pin
 from clew.turn.view import pinned_text
+from tests.support.flow import SESSION, Flow, answers, flow_with
 
 RULE = "Indexes are named ix_<table>_<columns>; anything else breaks the nightly job."
 LONG = "We talked about the importer at length. " * 60

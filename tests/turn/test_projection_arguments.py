@@ -11,7 +11,7 @@ import clew
 from clew.engines.compressor.plan import Strikes
 from clew.errors import InvalidArgument, PluginError
 from clew.testing import assistant, user
-from clew.testing.plain_engine import PlainEngine
+from tests.support.engines import PlainEngine
 
 
 @pytest.mark.parametrize(

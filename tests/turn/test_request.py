@@ -10,12 +10,12 @@ import pytest
 from clew.errors import SummaryFailed
 from clew.providers import Reply
 from clew.store import open_store
-from clew.testing.runtime import flow_with
 from clew.testing.scripted import ScriptedProvider, breaks_off, refuses, says
 from clew.tokens import LearntLimits, Window
 from clew.turn import ModelTarget, summary_model_of
 from clew.turn.request import ServingModel, call_of, window_for
 from clew.usage import CanonicalUsage
+from tests.support.flow import flow_with
 
 
 async def test_limits_of_earlier_runs_are_read_from_one_place_and_give_way_to_the_config(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from clew.handoff import Handoff
 from clew.store import CompactionEntry
-from clew.testing import PlainEngine, assistant, user
-from clew.testing.runtime import SESSION, Flow, flow_with
+from clew.testing import assistant, user
 from clew.testing.scripted import ScriptedProvider
 from clew.turn import handoff_of, handoff_text_of, prepared_from_plain, prepared_to_plain, receive
+from tests.support.engines import PlainEngine
+from tests.support.flow import SESSION, Flow, flow_with
 
 
 async def talk(flow: Flow, turns: int = 15) -> None:

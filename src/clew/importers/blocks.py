@@ -1,7 +1,7 @@
-"""Content blocks of Anthropic's wire as chat messages.
+"""Content blocks of session files as chat messages.
 
-Claude Code writes the wire's own blocks; pi writes its own, close to them. Blocks of unknown types are kept as they
-are, and reasoning keeps its signature.
+Programs write the blocks of Anthropic's wire or of the Responses API, or blocks close to these. Blocks of unknown types
+are kept as they are, and reasoning keeps its signature.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew.messages import Message, Part, ToolCall
+
+_TEXTS = ("text", "input_text", "output_text")
 
 
 class AssistantMessageBuilder:
@@ -45,7 +47,7 @@ class AssistantMessageBuilder:
                     self.add_text(as_text(block.get("text")))
                 case "tool_use" | "server_tool_use" | "mcp_tool_use":
                     self.add_call(as_text(block.get("id")), as_text(block.get("name")), block.get("input") or {})
-                case "thinking" | "redacted_thinking":
+                case "thinking" | "redacted_thinking" | "reasoning":
                     self.add_reasoning(dict(block))
                 case _:
                     self.parts.append(dict(block))
@@ -63,7 +65,7 @@ class AssistantMessageBuilder:
 
 
 def user_messages(content: Any) -> list[Message]:
-    """The messages in an Anthropic user turn: results of calls first, as the wire demands, then what the user says."""
+    """The messages in an Anthropic user turn: results of calls first, as the wire requires, then the user's text."""
     results: list[Message] = []
     parts: list[Part] = []
     for block in as_blocks(content):
@@ -77,17 +79,25 @@ def user_messages(content: Any) -> list[Message]:
 
 
 def result_message(call_id: Any, content: Any, is_error: Any = None) -> Message:
+    """The result of a call."""
     message: Message = {"role": "tool", "tool_call_id": as_text(call_id), "content": ""}
-    message["content"] = as_content([chat_part(block) for block in as_blocks(content)])
+    message["content"] = as_content(chat_parts(content))
     if is_error:
         message["is_error"] = True
     return message
 
 
+def chat_parts(content: Any) -> list[Part]:
+    """Content of any shape as chat parts."""
+    return [chat_part(block) for block in as_blocks(content)]
+
+
 def chat_part(block: Mapping[str, Any]) -> Part:
     """A block as a chat part; pictures become the data or web address that chat completions take."""
-    if block.get("type") == "text":
+    if block.get("type") in _TEXTS:
         return {"type": "text", "text": as_text(block.get("text"))}
+    if block.get("type") == "input_image" and isinstance(block.get("image_url"), str):
+        return image_part(block["image_url"])
     if block.get("type") == "image":
         source = block.get("source")
         if isinstance(source, Mapping) and isinstance(source.get("url"), str):

@@ -6,14 +6,10 @@ and merged, so a missing parent must not cost the rest: what precedes a broken l
 
 from __future__ import annotations
 
-from array import array
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-_NO_PARENT = -1
-_LOST_PARENT = -2
-# In place of the hash of a group name.
-_JOINS_NOTHING = 0
-_JOINS_PARENT = 1
+from clew.importers.session import LineSource, Notices, Record, SourceMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,90 +23,70 @@ class TreeNode:
     """A group, such as the parts of one reply: the node is active when its parent is, and another node of the group is.
     An empty name needs only the parent, as for results of calls."""
     continues: bool = False
-    """It has no parent, but what precedes it in the file preceded it: a compaction."""
-
-
-class MessageTree:
-    """Nodes in file order; parents are positions and keys are hashes, so that a long file takes little memory."""
-
-    __slots__ = ("_continues", "_joins", "_messages", "_parents", "_positions")
-
-    def __init__(self) -> None:
-        self._positions: dict[int, int] = {}
-        self._parents = array("q")
-        self._messages = bytearray()
-        self._continues: set[int] = set()
-        self._joins = array("q")
-
-    def add(self, node: TreeNode) -> None:
-        """Add a node; a key that was added before is a copy of the same line and is ignored."""
-        name = hash(node.key)
-        if name in self._positions:
-            return
-        position = len(self._parents)
-        parent = _NO_PARENT if node.parent is None else self._positions.get(hash(node.parent), _LOST_PARENT)
-        self._positions[name] = position
-        self._parents.append(parent)
-        self._messages.append(node.is_message)
-        if node.continues:
-            self._continues.add(position)
-        self._joins.append(_JOINS_NOTHING if node.joins is None else hash(node.joins) if node.joins else _JOINS_PARENT)
-
-    def active_branch(self) -> ActiveBranch:
-        """The branch of the newest message."""
-        active = bytearray(len(self._parents))
-        tip = len(self._parents) - 1
-        while (tip := self._last_message(tip)) >= 0:
-            root = self._walk(tip, active)
-            if self._parents[root] == _NO_PARENT and root not in self._continues:
-                break
-            tip = root - 1
-        self._activate_groups(active)
-        return ActiveBranch(self._positions, active, self._messages, bytearray(len(active)))
-
-    def _last_message(self, position: int) -> int:
-        return self._messages.rfind(1, 0, position + 1)
-
-    def _walk(self, position: int, active: bytearray) -> int:
-        """Mark a node and its ancestors as active, and return the topmost."""
-        while True:
-            active[position] = 1
-            parent = self._parents[position]
-            if parent < 0 or active[parent]:
-                return position
-            position = parent
-
-    def _activate_groups(self, active: bytearray) -> None:
-        others = {name for name, is_active in zip(self._joins, active, strict=True) if not is_active}
-        names = {name for name, is_active in zip(self._joins, active, strict=True) if is_active and name in others}
-        names = (names | {_JOINS_PARENT}) - {_JOINS_NOTHING}
-        for position, name in enumerate(self._joins):
-            parent = self._parents[position]
-            if not active[position] and parent >= 0 and active[parent] and name in names:
-                active[position] = 1
+    """It has no parent, but continues what precedes it in the file: a compaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveBranch:
     """Which lines are on the active branch; a key that is not in the tree counts as active."""
 
-    _positions: dict[int, int]
-    _active: bytearray
-    _messages: bytearray
-    _seen: bytearray
+    abandoned: int
+    """How many messages are on other branches."""
+    _is_active: dict[str, bool]
+    _seen: set[str] = field(default_factory=set)
 
     def __contains__(self, key: str) -> bool:
-        position = self._positions.get(hash(key))
-        return position is None or bool(self._active[position])
+        return self._is_active.get(key, True)
 
     def is_first_copy(self, key: str) -> bool:
-        """Whether this is the first call with this key; lines that come later are copies of the first."""
-        position = self._positions.get(hash(key))
-        if position is None:
-            return True
-        is_first, self._seen[position] = not self._seen[position], 1
-        return is_first
+        """Whether this is the first call with this key of the tree; later lines are copies of the first."""
+        if key in self._seen:
+            return False
+        if key in self._is_active:
+            self._seen.add(key)
+        return True
 
-    def abandoned_count(self) -> int:
-        """How many messages are on other branches."""
-        return sum(1 for active, message in zip(self._active, self._messages, strict=True) if message and not active)
+
+def read_active_branch(
+    read_lines: LineSource, node_of: Callable[[Record], TreeNode | None], metadata: SourceMetadata
+) -> ActiveBranch:
+    """The branch of the newest message of a file, with a notice of the messages that are not on it."""
+    nodes: dict[str, TreeNode] = {}
+    for line in read_lines(Notices()):
+        if (node := node_of(line.record)) is not None:
+            nodes.setdefault(node.key, node)
+    branch = active_branch(list(nodes.values()))
+    if branch.abandoned:
+        metadata.notices.add(f"{branch.abandoned} messages on branches that were abandoned are left out")
+    return branch
+
+
+def active_branch(nodes: list[TreeNode]) -> ActiveBranch:
+    """The branch of the newest message of these nodes, which are in file order and have different keys."""
+    places = {node.key: at for at, node in enumerate(nodes)}
+    # A parent precedes its children; any other is lost.
+    found = [places.get(node.parent or "", len(nodes)) for node in nodes]
+    parents = [parent if parent < at else None for at, parent in enumerate(found)]
+    active = _ancestors_of_newest(nodes, parents)
+    groups = {nodes[at].joins for at in active} | {""}
+    for at, (node, parent) in enumerate(zip(nodes, parents, strict=True)):
+        if node.joins is not None and node.joins in groups and parent in active:
+            active.add(at)
+    abandoned = sum(node.is_message and at not in active for at, node in enumerate(nodes))
+    return ActiveBranch(abandoned, {node.key: at in active for at, node in enumerate(nodes)})
+
+
+def _ancestors_of_newest(nodes: list[TreeNode], parents: list[int | None]) -> set[int]:
+    """The places of the newest message and of all before it; from a broken link on, of the newest before the link."""
+    active: set[int] = set()
+    at = len(nodes) - 1
+    while at >= 0:
+        if nodes[at].is_message:
+            active.add(at)
+            while (parent := parents[at]) is not None and parent not in active:
+                at = parent
+                active.add(at)
+            if nodes[at].parent is None and not nodes[at].continues:
+                break
+        at -= 1
+    return active

@@ -11,14 +11,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from clew.importers.blocks import AssistantMessageBuilder, as_blocks, as_text, user_messages
-from clew.importers.branches import ActiveBranch, MessageTree, TreeNode
-from clew.importers.session import COMPACTED_NOTICE, JsonLine, LineSource, Notices, Record, SourceEntry, SourceMetadata
+from clew.importers.branches import ActiveBranch, TreeNode, read_active_branch
+from clew.importers.session import (
+    COMPACTED_NOTICE,
+    JsonLine,
+    LineSource,
+    Notices,
+    Record,
+    SourceEntry,
+    SourceMetadata,
+    mapping,
+)
 from clew.messages import Message
 
 _SYNTHETIC = "<synthetic>"
 _MESSAGE_TYPES = ("user", "assistant")
 # Lines of type `summary` are no titles of this session: the program writes them into whichever file is open.
-_TITLES = (("ai-title", "aiTitle"), ("custom-title", "customTitle"))
+_TITLES = {"ai-title": "aiTitle", "custom-title": "customTitle"}
 
 
 def is_claude_code(record: Record) -> bool:
@@ -35,9 +44,7 @@ def claude_code_entries(read_lines: LineSource, metadata: SourceMetadata) -> Ite
     sidechain = not any(
         _is_message(line.record) and not line.record.get("isSidechain") for line in read_lines(Notices())
     )
-    branch = _active_branch(read_lines, sidechain)
-    if abandoned := branch.abandoned_count():
-        metadata.notices.add(f"{abandoned} messages on branches that were abandoned are left out")
+    branch = read_active_branch(read_lines, lambda record: _node(record, sidechain), metadata)
     turn = _ClaudeCodeTurn()
     kept: int | None = None
     lines: dict[str, int] = {}
@@ -91,13 +98,12 @@ class _ClaudeCodeTurn:
     def entries(self) -> Iterator[SourceEntry]:
         message = self._reply.message() if self._reply else None
         if message is not None and self._first is not None:
-            usage = self._last.get("usage")
             yield SourceEntry(
                 message,
                 self._first.number,
                 timestamp=self._first.record.get("timestamp"),
                 model=_model(self._last),
-                usage=usage if isinstance(usage, Mapping) else None,
+                usage=mapping(self._last.get("usage")) or None,
                 call_id=as_text(self._last.get("id")) or None,
             )
         for line, user_message in self._user_messages:
@@ -111,17 +117,10 @@ class _ClaudeCodeTurn:
             )
 
 
-def _active_branch(read_lines: LineSource, sidechain: bool) -> ActiveBranch:
-    tree = MessageTree()
-    for line in read_lines(Notices()):
-        record = line.record
-        key = record.get("uuid")
-        if isinstance(key, str) and bool(record.get("isSidechain")) is sidechain:
-            tree.add(_node(key, record))
-    return tree.active_branch()
-
-
-def _node(key: str, record: Record) -> TreeNode:
+def _node(record: Record, sidechain: bool) -> TreeNode | None:
+    key = record.get("uuid")
+    if not isinstance(key, str) or bool(record.get("isSidechain")) is not sidechain:
+        return None
     parent = record.get("parentUuid") or record.get("logicalParentUuid")
     compacted = record.get("subtype") == "compact_boundary" or bool(record.get("isCompactSummary"))
     joins: str | None = None
@@ -151,9 +150,7 @@ def _belongs(line: JsonLine, branch: ActiveBranch, sidechain: bool, metadata: So
 
 def _first_kept(boundary: Record) -> str:
     """The first message that a compaction left in the window, of programs that name it."""
-    about = boundary.get("compactMetadata")
-    kept = about.get("preservedSegment") if isinstance(about, Mapping) else None
-    return as_text(kept.get("headUuid")) if isinstance(kept, Mapping) else ""
+    return as_text(mapping(mapping(boundary.get("compactMetadata")).get("preservedSegment")).get("headUuid"))
 
 
 def _is_message(record: Record) -> bool:
@@ -164,15 +161,13 @@ def _is_message(record: Record) -> bool:
 
 def _is_queued_prompt(record: Record) -> bool:
     """Whether this is what the user typed while the model worked, which is written as an attachment."""
-    attachment = record.get("attachment")
-    return isinstance(attachment, Mapping) and attachment.get("type") == "queued_command"
+    return mapping(record.get("attachment")).get("type") == "queued_command"
 
 
 def _wire_message(record: Record) -> Mapping[str, Any]:
     if _is_queued_prompt(record):
         return {"role": "user", "content": record["attachment"].get("prompt")}
-    message = record.get("message")
-    return message if isinstance(message, Mapping) else {}
+    return mapping(record.get("message"))
 
 
 def _result_ids(wire: Mapping[str, Any]) -> set[str]:
@@ -191,10 +186,6 @@ def _note_metadata(record: Record, metadata: SourceMetadata) -> None:
         metadata.session = record["sessionId"]
         if record.get("isSidechain") and isinstance(record.get("agentId"), str):
             metadata.parent, metadata.session = metadata.session, f"{metadata.session}.{record['agentId']}"
-    if isinstance(record.get("cwd"), str):
-        metadata.directory = record["cwd"]
-    for kind, field in _TITLES:
-        if record.get("type") == kind and isinstance(record.get(field), str):
-            metadata.title = record[field]
+    metadata.note(record, directory="cwd", title=_TITLES.get(as_text(record.get("type")), ""))
     if record.get("subtype") == "compact_boundary":
         metadata.notices.add(COMPACTED_NOTICE)

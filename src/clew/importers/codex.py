@@ -10,12 +10,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from clew.importers.blocks import AssistantMessageBuilder, as_blocks, as_content, as_text, image_part
-from clew.importers.session import COMPACTED_NOTICE, JsonLine, LineSource, Notices, Record, SourceEntry, SourceMetadata
-from clew.messages import Message, Part, text_of
+from clew.importers.blocks import AssistantMessageBuilder, as_content, as_text, chat_parts, result_message
+from clew.importers.session import (
+    COMPACTED_NOTICE,
+    JsonLine,
+    LineSource,
+    Notices,
+    Record,
+    SourceEntry,
+    SourceMetadata,
+    mapping,
+    mappings,
+    optional_text,
+)
+from clew.messages import Message, text_of
 
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
-_TEXT_TYPES = ("input_text", "output_text", "text")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 # How messages begin that the program itself writes as the user; they begin no turn.
@@ -63,12 +73,12 @@ class _RolloutReader:
             case "session_meta":
                 self._note_session(payload)
             case "turn_context":
-                self._metadata.model = _string(payload.get("model")) or self._metadata.model
+                self._metadata.note(payload, model="model")
             case "event_msg":
                 self._note_event(payload)
             case "token_usage_record":
                 self._is_recorded = True
-                self._add_usage(payload.get("usage"), _string(payload.get("response_id")))
+                self._add_usage(payload.get("usage"), optional_text(payload.get("response_id")))
             case "compacted":
                 yield from self._summary(payload, line)
             case "response_item":
@@ -88,7 +98,7 @@ class _RolloutReader:
         self._reply, self._usage, self._call_id = AssistantMessageBuilder(), None, None
 
     def _add_item(self, item: Mapping[str, Any], line: JsonLine) -> Iterator[SourceEntry]:
-        timestamp = _string(line.record.get("timestamp"))
+        timestamp = optional_text(line.record.get("timestamp"))
         kind = item.get("type")
         if kind in _OUTPUTS:
             self._finish_reply()
@@ -106,7 +116,7 @@ class _RolloutReader:
     def _add_to_reply(self, item: Mapping[str, Any], line: JsonLine) -> None:
         kind = item.get("type")
         if kind == "message":
-            for part in _parts(item.get("content")):
+            for part in chat_parts(item.get("content")):
                 self._reply.add_text(part["text"]) if part.get("type") == "text" else self._reply.parts.append(part)
         elif kind == "reasoning":
             self._reply.add_reasoning(dict(item))
@@ -120,28 +130,27 @@ class _RolloutReader:
     def _summary(self, payload: Mapping[str, Any], line: JsonLine) -> Iterator[SourceEntry]:
         yield from self.close()
         self._metadata.notices.add(COMPACTED_NOTICE)
-        if text := _string(payload.get("message")):
-            timestamp = _string(line.record.get("timestamp"))
-            replaced = payload.get("replacement_history")
-            items = [item for item in replaced if isinstance(item, Mapping)] if isinstance(replaced, list) else []
+        if text := optional_text(payload.get("message")):
+            items = mappings(payload.get("replacement_history"))
             stays = [_user_message(item) for item in items if item.get("role") == "user"]
             kept = tuple(message for message in stays if message is not None and text_of(message) != text)
             summary: Message = {"role": "user", "content": text}
+            timestamp = optional_text(line.record.get("timestamp"))
             yield SourceEntry(summary, line.number, timestamp, is_summary=True, kept=kept)
 
     def _note_session(self, payload: Mapping[str, Any]) -> None:
         metadata = self._metadata
         if metadata.session is None:
             # A fork repeats the line of its origin after its own.
-            metadata.session = _string(payload.get("id"))
-            metadata.parent = _parent(payload.get("source"))
-        metadata.directory = _string(payload.get("cwd")) or metadata.directory
+            metadata.note(payload, session="id")
+            # Of a subagent: the thread that spawned it.
+            spawn = mapping(mapping(mapping(payload.get("source")).get("subagent")).get("thread_spawn"))
+            metadata.note(spawn, parent="parent_thread_id")
+        metadata.note(payload, directory="cwd")
         base = payload.get("base_instructions")
         instructions = base.get("text") if isinstance(base, Mapping) else payload.get("instructions")
-        metadata.system = metadata.system or _string(instructions)
-        tools = payload.get("dynamic_tools")
-        if isinstance(tools, list) and not metadata.tools:
-            metadata.tools.extend(tool for tool in tools if isinstance(tool, dict))
+        metadata.system = metadata.system or optional_text(instructions)
+        metadata.tools = metadata.tools or [dict(tool) for tool in mappings(payload.get("dynamic_tools"))]
 
     def _note_event(self, payload: Mapping[str, Any]) -> None:
         info = payload.get("info")
@@ -185,36 +194,16 @@ def _unwrap(record: Record) -> tuple[str, Mapping[str, Any]]:
     return ("response_item" if "type" in record else "state"), record
 
 
-def _parent(source: Any) -> str | None:
-    """The thread that spawned this one, where it is a subagent's."""
-    spawned = source.get("subagent") if isinstance(source, Mapping) else None
-    spawn = spawned.get("thread_spawn") if isinstance(spawned, Mapping) else None
-    return _string(spawn.get("parent_thread_id")) if isinstance(spawn, Mapping) else None
-
-
 def _is_from_program(item: Mapping[str, Any]) -> bool:
-    return any(
-        as_text(part.get("text")).lstrip().startswith(_PROGRAM_PREFIXES) for part in _parts(item.get("content"))[:1]
-    )
+    first = chat_parts(item.get("content"))[:1]
+    return any(as_text(part.get("text")).lstrip().startswith(_PROGRAM_PREFIXES) for part in first)
 
 
 def _user_message(item: Mapping[str, Any]) -> Message | None:
     role = item.get("role")
     if role not in ("user", "developer", "system"):
         return None
-    return {"role": role, "content": as_content(_parts(item.get("content")))}
-
-
-def _parts(content: Any) -> list[Part]:
-    return [_part(block) for block in as_blocks(content)]
-
-
-def _part(block: Mapping[str, Any]) -> Part:
-    if block.get("type") in _TEXT_TYPES:
-        return {"type": "text", "text": as_text(block.get("text"))}
-    if block.get("type") == "input_image" and isinstance(block.get("image_url"), str):
-        return image_part(block["image_url"])
-    return dict(block)
+    return {"role": role, "content": as_content(chat_parts(item.get("content")))}
 
 
 def _call(item: Mapping[str, Any]) -> tuple[str, str, Any]:
@@ -233,15 +222,4 @@ def _result(item: Mapping[str, Any]) -> Message:
     if isinstance(output, Mapping):
         failed = output.get("success") is False
         output = output.get("content")
-    message: Message = {
-        "role": "tool",
-        "tool_call_id": as_text(item.get("call_id") or item.get("id")),
-        "content": as_content(_parts(output)),
-    }
-    if failed:
-        message["is_error"] = True
-    return message
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return result_message(item.get("call_id") or item.get("id"), output, failed)

@@ -9,12 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from clew.importers.blocks import AssistantMessageBuilder, as_text, chat_part, result_message, user_messages
-from clew.importers.session import LineSource, Notices, Record, SourceEntry, SourceMetadata
+from clew.importers.blocks import AssistantMessageBuilder, as_text, result_message, user_messages
+from clew.importers.session import (
+    LineSource,
+    Notices,
+    Record,
+    SourceEntry,
+    SourceMetadata,
+    mapping,
+    mappings,
+    optional_text,
+)
 from clew.messages import Message
 
 _SPOKEN = ("user", "gemini")
 """The other types are notes to the person at the screen."""
+_USAGE = {
+    "promptTokenCount": "input",
+    "candidatesTokenCount": "output",
+    "cachedContentTokenCount": "cached",
+    "thoughtsTokenCount": "thoughts",
+    "totalTokenCount": "total",
+}
+"""The fields of Gemini's wire by their names in the file."""
 
 
 class _MessagePlace(NamedTuple):
@@ -34,7 +51,7 @@ def gemini_cli_entries(read_lines: LineSource, metadata: SourceMetadata) -> Iter
     """The messages that are in effect at the end of the file, in their order."""
     places = _places(read_lines, metadata)
     waiting = list(reversed(places))
-    read: dict[str, tuple[Record, int]] = {}
+    read: dict[str, tuple[Mapping[str, Any], int]] = {}
     for line in read_lines(metadata.notices):
         _note_metadata(line.record, metadata)
         for index, message in enumerate(_messages_in(line.record)):
@@ -56,7 +73,7 @@ def _places(read_lines: LineSource, metadata: SourceMetadata) -> dict[str, _Mess
             for name in dropped:
                 del places[name]
             continue
-        if isinstance(_set_in(record).get("messages"), list):
+        if isinstance(mapping(record.get("$set")).get("messages"), list):
             places.clear()
         for index, message in enumerate(_messages_in(record)):
             places[message["id"]] = _MessagePlace(line.number, index)
@@ -65,47 +82,39 @@ def _places(read_lines: LineSource, metadata: SourceMetadata) -> dict[str, _Mess
     return places
 
 
-def _set_in(record: Record) -> Mapping[str, Any]:
-    value = record.get("$set")
-    return value if isinstance(value, Mapping) else {}
-
-
-def _messages_in(record: Record) -> list[Record]:
+def _messages_in(record: Record) -> list[Mapping[str, Any]]:
     """The messages that a line holds: it is one, or it has a list of them."""
     if isinstance(record.get("id"), str) and "type" in record:
         return [record]
-    listed = _set_in(record).get("messages") or (record.get("messages") if is_gemini_cli(record) else None)
-    rows = listed if isinstance(listed, list) else []
-    return [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
+    listed = mapping(record.get("$set")).get("messages") or (record.get("messages") if is_gemini_cli(record) else None)
+    return [row for row in mappings(listed) if isinstance(row.get("id"), str)]
 
 
-def _entries(record: Record, line: int) -> Iterator[SourceEntry]:
+def _entries(record: Mapping[str, Any], line: int) -> Iterator[SourceEntry]:
     if record.get("type") not in _SPOKEN:
         return
-    timestamp = record.get("timestamp") if isinstance(record.get("timestamp"), str) else None
-    model = record.get("model") if isinstance(record.get("model"), str) else None
-    usage = _usage(record.get("tokens"))
+    timestamp, model = optional_text(record.get("timestamp")), optional_text(record.get("model"))
+    tokens = record.get("tokens")
+    usage = {name: tokens.get(field) for name, field in _USAGE.items()} if isinstance(tokens, Mapping) else None
     for message in _user(record) if record["type"] == "user" else _reply(record):
         is_reply = message["role"] == "assistant"
         yield SourceEntry(message, line, timestamp, model if is_reply else None, usage if is_reply else None)
 
 
-def _user(record: Record) -> list[Message]:
+def _user(record: Mapping[str, Any]) -> list[Message]:
     content = record.get("content")
     return user_messages(content if isinstance(content, str) else [_block(part) for part in _parts(content)])
 
 
-def _reply(record: Record) -> Iterator[Message]:
+def _reply(record: Mapping[str, Any]) -> Iterator[Message]:
     """The reply, and the results of its calls, which the file keeps in it."""
     reply = AssistantMessageBuilder()
-    for thought in record.get("thoughts") or ():
-        if isinstance(thought, Mapping):
-            text = " ".join(as_text(thought.get(key)) for key in ("subject", "description") if thought.get(key))
-            reply.add_reasoning({"type": "thinking", "thinking": text})
+    for thought in mappings(record.get("thoughts")):
+        text = " ".join(as_text(thought.get(key)) for key in ("subject", "description") if thought.get(key))
+        reply.add_reasoning({"type": "thinking", "thinking": text})
     for part in _parts(record.get("content")):
         reply.add_text(as_text(part.get("text")))
-    rows = record.get("toolCalls")
-    calls = [call for call in rows if isinstance(call, Mapping)] if isinstance(rows, list) else []
+    calls = mappings(record.get("toolCalls"))
     for call in calls:
         reply.add_call(as_text(call.get("id")), as_text(call.get("name")), call.get("args") or {})
     message = reply.message()
@@ -128,38 +137,23 @@ def _block(part: Mapping[str, Any]) -> Mapping[str, Any]:
     """A part of Gemini's wire as a block of the kind that other files have."""
     if isinstance(part.get("text"), str):
         return {"type": "text", "text": part["text"]}
-    data = part.get("inlineData")
-    if isinstance(data, Mapping):
-        return chat_part({"type": "image", "data": data.get("data"), "mimeType": data.get("mimeType")})
-    return dict(part)
+    data = mapping(part.get("inlineData"))
+    return {"type": "image", "data": data.get("data"), "mimeType": data.get("mimeType")} if data else dict(part)
 
 
 def _output(result: Any) -> str:
     """What a tool returned, as text."""
     texts = []
     for part in _parts(result):
-        response = part.get("functionResponse")
-        answer = response.get("response") if isinstance(response, Mapping) else None
+        answer = mapping(part.get("functionResponse")).get("response")
         output = answer.get("output", answer.get("error")) if isinstance(answer, Mapping) else None
         texts.append(as_text(output if output is not None else answer if answer is not None else part.get("text")))
     return "\n".join(text for text in texts if text)
 
 
-def _usage(tokens: Any) -> Mapping[str, Any] | None:
-    if not isinstance(tokens, Mapping):
-        return None
-    return {
-        "promptTokenCount": tokens.get("input"),
-        "candidatesTokenCount": tokens.get("output"),
-        "cachedContentTokenCount": tokens.get("cached"),
-        "thoughtsTokenCount": tokens.get("thoughts"),
-        "totalTokenCount": tokens.get("total"),
-    }
-
-
 def _note_metadata(record: Record, metadata: SourceMetadata) -> None:
     if is_gemini_cli(record):
         metadata.session = record["sessionId"]
-    for source in (record, _set_in(record)):
-        if isinstance(source.get("summary"), str) and "type" not in source:
-            metadata.title = source["summary"]
+    for source in (record, mapping(record.get("$set"))):
+        if "type" not in source:
+            metadata.note(source, title="summary")

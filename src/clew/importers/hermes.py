@@ -17,7 +17,16 @@ from typing import Any
 from clew.facts import tagged_blocks, without_blocks
 from clew.importers.blocks import AssistantMessageBuilder, as_text
 from clew.importers.database import ForeignDatabase, json_column
-from clew.importers.session import COMPACTED_NOTICE, LineSource, Record, SourceEntry, SourceMetadata, SourceUsage
+from clew.importers.session import (
+    COMPACTED_NOTICE,
+    LineSource,
+    Record,
+    SourceEntry,
+    SourceMetadata,
+    SourceUsage,
+    mappings,
+    optional_text,
+)
 from clew.messages import Message, calls_of, text_of
 
 _SESSION_FIELDS = ("session_start", "system_prompt", "last_updated", "lineage_session_ids", "model_config")
@@ -66,21 +75,17 @@ def hermes_document(document: Record, metadata: SourceMetadata) -> Iterator[Sour
     if isinstance(turns, list):
         yield from _trajectory(turns)
         return
-    for number, record in enumerate(document.get("messages") or (), 1):
+    listed = document.get("messages")
+    for number, record in enumerate(listed if isinstance(listed, list) else (), 1):
         if isinstance(record, Mapping) and (message := _clean_message(record)) is not None:
             yield SourceEntry(message, number, timestamp=_timestamp_of(record))
 
 
 def _note_metadata(record: Mapping[str, Any], metadata: SourceMetadata) -> None:
-    metadata.model = as_text(record.get("model")) or metadata.model
-    metadata.system = as_text(record.get("system_prompt")) or metadata.system
-    metadata.session = as_text(record.get("session_id") or record.get("id")) or metadata.session
-    metadata.title = as_text(record.get("title")) or metadata.title
-    metadata.directory = as_text(record.get("cwd")) or metadata.directory
-    metadata.parent = as_text(record.get("parent_session_id")) or metadata.parent
-    tools = record.get("tools")
-    if isinstance(tools, list):
-        metadata.tools[:] = [tool for tool in tools if isinstance(tool, dict)]
+    metadata.note(record, model="model", system="system_prompt", title="title", directory="cwd")
+    metadata.note(record, session="session_id" if record.get("session_id") else "id", parent="parent_session_id")
+    if isinstance(tools := record.get("tools"), list):
+        metadata.tools = [dict(tool) for tool in mappings(tools)]
 
 
 def _clean_message(record: Mapping[str, Any]) -> Message | None:
@@ -93,8 +98,7 @@ def _clean_message(record: Mapping[str, Any]) -> Message | None:
         if record.get(name) is not None:
             message[name] = record[name]  # type: ignore[literal-required]
     # Where there is plain reasoning only, the chat wire's own field for it is `reasoning_content`.
-    reasoning = record.get("reasoning")
-    if isinstance(reasoning, str) and reasoning and "reasoning_content" not in message:
+    if (reasoning := optional_text(record.get("reasoning"))) and "reasoning_content" not in message:
         message["reasoning_content"] = reasoning  # type: ignore[typeddict-unknown-key]
     if role == "tool" and "name" not in message and isinstance(record.get("tool_name"), str):
         message["name"] = record["tool_name"]

@@ -71,16 +71,16 @@ class ImportedSession:
     """The file, and the session or line in it where it holds several."""
     kind: str
     """The program that wrote it, or `json`, `jsonl`."""
-    session: str | None
+    session: str | None = None
     """Its id in the store; None where the source held no messages."""
-    title: str | None
-    added: int
-    known: int
+    title: str | None = None
+    added: int = 0
+    known: int = 0
     """Messages that were there already."""
-    calls: int
+    calls: int = 0
     """Model calls whose usage was added."""
-    is_new: bool
-    is_branch: bool
+    is_new: bool = False
+    is_branch: bool = False
     """Whether an earlier message differs from what was imported before, so that a branch was opened."""
     notices: tuple[str, ...] = ()
     is_held: bool = False
@@ -115,9 +115,8 @@ async def import_session(
         if progress is not None:
             progress(writer.position)
     if writer is None:
-        return ImportedSession(
-            session.name, session.kind, None, None, 0, 0, 0, False, False, metadata.notices.sentences(), entries.is_held
-        )
+        notices = metadata.notices.sentences()
+        return ImportedSession(session.name, session.kind, notices=notices, is_held=entries.is_held)
     await writer.finish()
     return replace(writer.result(session), is_held=entries.is_held)
 
@@ -187,9 +186,7 @@ async def _stored_by_plugin(store: Store, session: SourceSession) -> ImportedSes
         return None
     known = len(await store.messages(found.id))
     notice = "the plugin of Clew inside its program stores this session; nothing was imported"
-    return ImportedSession(
-        session.name, session.kind, found.id, found.title, 0, known, 0, is_new=False, is_branch=False, notices=(notice,)
-    )
+    return ImportedSession(session.name, session.kind, found.id, found.title, known=known, notices=(notice,))
 
 
 async def _parent(store: Store, kind: str, metadata: SourceMetadata) -> str | None:
@@ -340,11 +337,5 @@ def _count_same(stored: Sequence[Message], read: Sequence[Message]) -> int:
 
 
 def _difference(usage: CanonicalUsage, before: CanonicalUsage) -> CanonicalUsage:
-    return replace(
-        usage,
-        input_tokens=max(0, usage.input_tokens - before.input_tokens),
-        output_tokens=max(0, usage.output_tokens - before.output_tokens),
-        cache_read_tokens=max(0, usage.cache_read_tokens - before.cache_read_tokens),
-        cache_write_tokens=max(0, usage.cache_write_tokens - before.cache_write_tokens),
-        reasoning_tokens=max(0, usage.reasoning_tokens - before.reasoning_tokens),
-    )
+    counts = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+    return replace(usage, **{name: max(0, getattr(usage, name) - getattr(before, name)) for name in counts})

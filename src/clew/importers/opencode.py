@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clew.importers.blocks import AssistantMessageBuilder, as_content, as_text, image_part
+from clew.importers.blocks import AssistantMessageBuilder, as_content, as_text, image_part, result_message
 from clew.importers.database import ForeignDatabase, json_column
 from clew.importers.records import BadJson, parse_json
-from clew.importers.session import Notices, Record, SourceEntry, SourceMetadata
+from clew.importers.session import Notices, Record, SourceEntry, SourceMetadata, mapping, mappings, optional_text
 from clew.messages import Message, Part
 
 
@@ -33,29 +33,25 @@ def is_opencode_session(document: Record) -> bool:
 
 def opencode_entries(document: Record, metadata: SourceMetadata) -> Iterator[SourceEntry]:
     """Entries of an export."""
-    return _session_entries(_mapping(document.get("info")), document["messages"], metadata)
+    return _session_entries(mapping(document.get("info")), document["messages"], metadata)
 
 
 def _session_entries(
     info: Mapping[str, Any], messages: Iterable[Record], metadata: SourceMetadata
 ) -> Iterator[SourceEntry]:
     """Entries of a session, wherever its messages come from."""
-    metadata.session = as_text(info.get("id")) or None
-    metadata.title = as_text(info.get("title")) or None
-    metadata.directory = as_text(info.get("directory")) or None
-    metadata.parent = as_text(info.get("parentID")) or None
-    reverted = as_text(_mapping(info.get("revert")).get("messageID"))
+    metadata.note(info, session="id", title="title", directory="directory", parent="parentID")
+    reverted = as_text(mapping(info.get("revert")).get("messageID"))
     numbers: dict[str, int] = {}
     tail: str | None = None
     for number, message in (numbered := enumerate(messages, 1)):
-        message_info, listed = _mapping(message.get("info")), message.get("parts")
+        message_info, parts = mapping(message.get("info")), mappings(message.get("parts"))
         if reverted and message_info.get("id") == reverted:
             metadata.notices.add(f"{1 + sum(1 for _ in numbered)} messages that were reverted are left out")
             return
-        parts = [part for part in listed if isinstance(part, Mapping)] if isinstance(listed, list) else []
         numbers[as_text(message_info.get("id"))] = number
         if message_info.get("role") == "assistant":
-            metadata.model = as_text(message_info.get("modelID")) or metadata.model
+            metadata.note(message_info, model="modelID")
             for entry in _replies(message_info, parts, number):
                 yield replace(entry, kept_from=numbers.get(tail or "")) if entry.is_summary else entry
         else:
@@ -91,7 +87,7 @@ def _read_objects(folder: Path, depth: int, notices: Notices) -> list[Record]:
 
 
 def _created(info: Mapping[str, Any]) -> tuple[float, str]:
-    created = _mapping(info.get("time")).get("created")
+    created = mapping(info.get("time")).get("created")
     return (float(created) if isinstance(created, int | float) else 0.0, as_text(info.get("id")))
 
 
@@ -116,7 +112,7 @@ def _replies(info: Mapping[str, Any], parts: list[Mapping[str, Any]], number: in
         is_last = position == len(steps) - 1
         usage = next((part.get("tokens") for part in step if part.get("type") == "step-finish"), None)
         usage = usage or (info.get("tokens") if is_last else None)
-        yield from _reply(info, step, number, usage if isinstance(usage, Mapping) else None)
+        yield from _reply(info, step, number, mapping(usage) or None)
 
 
 def _steps(parts: list[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -140,14 +136,14 @@ def _reply(
             case "reasoning" if part.get("text"):
                 reply.add_reasoning({"type": "thinking", "thinking": as_text(part.get("text")), **_signature(part)})
             case "tool":
-                state = _mapping(part.get("state"))
+                state = mapping(part.get("state"))
                 call_id = as_text(part.get("callID") or part.get("id"))
                 reply.add_call(call_id, as_text(part.get("tool")), state.get("input") or {})
                 results.extend(_result(call_id, state))
     message = reply.message()
     if message is not None:
-        model = as_text(info.get("modelID")) or None
-        yield SourceEntry(message, number, _timestamp(info), model, usage, is_summary=bool(info.get("summary")))
+        model, is_summary = optional_text(info.get("modelID")), bool(info.get("summary"))
+        yield SourceEntry(message, number, _timestamp(info), model, usage, is_summary=is_summary)
     for result in results:
         yield SourceEntry(result, number, _timestamp(info))
 
@@ -155,28 +151,22 @@ def _reply(
 def _result(call_id: str, state: Mapping[str, Any]) -> list[Message]:
     """The result of a call, unless it was still running when the file was written."""
     if state.get("status") == "error":
-        return [{"role": "tool", "tool_call_id": call_id, "content": as_text(state.get("error")), "is_error": True}]
+        return [result_message(call_id, as_text(state.get("error")), is_error=True)]
     if state.get("status") != "completed":
         return []
     parts: list[Part] = [{"type": "text", "text": as_text(state.get("output"))}]
-    for attachment in state.get("attachments") or ():
-        if isinstance(attachment, Mapping):
-            parts.append(_user_part({**attachment, "type": "file"}))
+    parts += [_user_part({**attachment, "type": "file"}) for attachment in mappings(state.get("attachments"))]
     return [{"role": "tool", "tool_call_id": call_id, "content": as_content(parts)}]
 
 
 def _signature(part: Mapping[str, Any]) -> dict[str, str]:
-    signature = _mapping(_mapping(part.get("metadata")).get("anthropic")).get("signature")
+    signature = mapping(mapping(part.get("metadata")).get("anthropic")).get("signature")
     return {"signature": signature} if isinstance(signature, str) else {}
 
 
 def _timestamp(info: Mapping[str, Any]) -> str | None:
-    created = _mapping(info.get("time")).get("created")
+    created = mapping(info.get("time")).get("created")
     return str(created) if isinstance(created, int | float) else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 # -- the database ------------------------------------------------------------------------------------------------------

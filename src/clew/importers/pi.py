@@ -6,9 +6,25 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clew.importers.blocks import AssistantMessageBuilder, as_blocks, as_text, chat_part, result_message, user_messages
-from clew.importers.branches import ActiveBranch, MessageTree, TreeNode
-from clew.importers.session import COMPACTED_NOTICE, JsonLine, LineSource, Notices, Record, SourceEntry, SourceMetadata
+from clew.importers.blocks import (
+    AssistantMessageBuilder,
+    as_blocks,
+    as_text,
+    chat_parts,
+    result_message,
+    user_messages,
+)
+from clew.importers.branches import TreeNode, read_active_branch
+from clew.importers.session import (
+    COMPACTED_NOTICE,
+    JsonLine,
+    LineSource,
+    Record,
+    SourceEntry,
+    SourceMetadata,
+    mapping,
+    optional_text,
+)
 from clew.messages import Message, Part
 
 _MESSAGE_TYPES = ("message", "custom_message", "compaction", "branch_summary")
@@ -25,9 +41,7 @@ def is_pi(record: Record) -> bool:
 
 def pi_entries(read_lines: LineSource, metadata: SourceMetadata) -> Iterator[SourceEntry]:
     """The messages of the active branch."""
-    branch = _active_branch(read_lines)
-    if abandoned := branch.abandoned_count():
-        metadata.notices.add(f"{abandoned} messages on branches that were abandoned are left out")
+    branch = read_active_branch(read_lines, _node, metadata)
     lines: dict[str, int] = {}
     for line in read_lines(metadata.notices):
         record = line.record
@@ -39,21 +53,17 @@ def pi_entries(read_lines: LineSource, metadata: SourceMetadata) -> Iterator[Sou
             yield from _entries(line, metadata, lines)
 
 
-def _active_branch(read_lines: LineSource) -> ActiveBranch:
-    tree = MessageTree()
-    for line in read_lines(Notices()):
-        record = line.record
-        key, parent = record.get("id"), record.get("parentId")
-        # Lines without a parent field are of the older, linear kind.
-        if isinstance(key, str) and "parentId" in record:
-            is_message = record.get("type") in _MESSAGE_TYPES
-            tree.add(TreeNode(key, parent if isinstance(parent, str) else None, is_message))
-    return tree.active_branch()
+def _node(record: Record) -> TreeNode | None:
+    key, parent = record.get("id"), record.get("parentId")
+    # Lines without a parent field are of the older, linear kind.
+    if not isinstance(key, str) or "parentId" not in record:
+        return None
+    return TreeNode(key, parent if isinstance(parent, str) else None, record.get("type") in _MESSAGE_TYPES)
 
 
 def _entries(line: JsonLine, metadata: SourceMetadata, lines: Mapping[str, int]) -> Iterator[SourceEntry]:
     record = line.record
-    timestamp = record.get("timestamp") if isinstance(record.get("timestamp"), str) else None
+    timestamp = optional_text(record.get("timestamp"))
     if record["type"] in _SUMMARY_TYPES:
         metadata.notices.add(COMPACTED_NOTICE)
         # An unknown first message means that nothing stayed.
@@ -66,50 +76,34 @@ def _entries(line: JsonLine, metadata: SourceMetadata, lines: Mapping[str, int])
             kept_from=kept_from if record["type"] == _COMPACTION else None,
         )
         return
-    wire = (
-        record.get("message") if record["type"] == "message" else {"role": "custom", "content": record.get("content")}
-    )
-    if not isinstance(wire, Mapping):
-        return
-    usage = wire.get("usage")
+    is_plain = record["type"] == "message"
+    wire = mapping(record.get("message")) if is_plain else {"role": "custom", "content": record.get("content")}
+    usage = mapping(wire.get("usage")) or None
     for message in _messages(wire):
-        yield SourceEntry(
-            message,
-            line.number,
-            timestamp,
-            model=wire["model"] if isinstance(wire.get("model"), str) else None,
-            usage=usage if isinstance(usage, Mapping) else None,
-        )
+        yield SourceEntry(message, line.number, timestamp, optional_text(wire.get("model")), usage)
 
 
 def _messages(wire: Mapping[str, Any]) -> list[Message]:
     match wire.get("role"):
         case "assistant":
-            message = _reply(wire)
+            reply = AssistantMessageBuilder()
+            reply.add_blocks([_anthropic_block(block) for block in as_blocks(wire.get("content"))])
+            message = reply.message()
             return [message] if message is not None else []
         case "toolResult":
             return [result_message(wire.get("toolCallId"), wire.get("content"), wire.get("isError"))]
         case "bashExecution":
             return [{"role": "user", "content": _shell_text(wire)}]
         case "user" | "custom":
-            return user_messages([chat_part(block) for block in as_blocks(wire.get("content"))])
+            return user_messages(chat_parts(wire.get("content")))
         case _:
             return []
 
 
-def _reply(wire: Mapping[str, Any]) -> Message | None:
-    reply = AssistantMessageBuilder()
-    for block in as_blocks(wire.get("content")):
-        match block.get("type"):
-            case "text":
-                reply.add_text(as_text(block.get("text")))
-            case "toolCall":
-                reply.add_call(as_text(block.get("id")), as_text(block.get("name")), block.get("arguments") or {})
-            case "thinking":
-                reply.add_reasoning(_thinking(block))
-            case _:
-                reply.parts.append(dict(block))
-    return reply.message()
+def _anthropic_block(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    if block.get("type") == "toolCall":
+        return {**block, "type": "tool_use", "input": block.get("arguments")}
+    return _thinking(block) if block.get("type") == "thinking" else block
 
 
 def _thinking(block: Mapping[str, Any]) -> Part:
@@ -135,11 +129,8 @@ def _shell_text(wire: Mapping[str, Any]) -> str:
 
 
 def _note_metadata(record: Record, metadata: SourceMetadata) -> None:
-    model = record.get("modelId")
-    if isinstance(model, str):
-        metadata.model = model
+    metadata.note(record, model="modelId")
     if record.get("type") == "session":
-        metadata.session = as_text(record.get("id")) or None
-        metadata.directory = as_text(record.get("cwd")) or None
+        metadata.note(record, session="id", directory="cwd")
     if record.get("type") == "session_info":
         metadata.title = as_text(record.get("name")) or None

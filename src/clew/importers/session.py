@@ -47,6 +47,21 @@ def _sentence(remark: str, count: int, shown: tuple[int, ...]) -> str:
     return f"{remark} ({where} and {more} more)" if more else f"{remark} ({where})"
 
 
+def optional_text(value: Any) -> str | None:
+    """A text that is not empty; None for anything else."""
+    return value if isinstance(value, str) and value else None
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A JSON object; empty for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """The JSON objects in a list; empty for anything else."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
 @dataclass(frozen=True, slots=True)
 class JsonLine:
     """A line of a JSONL file that holds an object."""
@@ -114,6 +129,12 @@ class SourceMetadata:
     parent_relation: Literal["subagent", "branch"] = "subagent"
     """How it left its parent."""
     usage: list[SourceUsage] = field(default_factory=list)
+
+    def note(self, record: Mapping[str, Any], **fields: str) -> None:
+        """Take over the texts that a record has: `note(record, directory="cwd")`. Other fields stay as they are."""
+        for name, field_of_record in fields.items():
+            if (text := optional_text(record.get(field_of_record))) is not None:
+                setattr(self, name, text)
 
 
 # Gives the lines from the beginning, as often as it is called: a tree needs a pass to find its active branch.

@@ -7,6 +7,7 @@ session file is known only at its end.
 from __future__ import annotations
 
 import codecs
+import gzip
 import os
 import re
 import stat
@@ -16,6 +17,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -70,13 +72,10 @@ class ByteSource:
     def chunks(self, notices: Notices) -> Iterator[bytes]:
         """The content from its beginning: unpacked, as UTF-8, without a byte order mark."""
         self._stream.seek(self._start)
-        chunks = _raw_chunks(self._stream)
-        first = next(chunks, b"")
-        plain = _chain(first, chunks)
-        if first.startswith(_GZIP):
-            plain = self._inflate(plain, notices)
+        is_packed = self._stream.read(len(_GZIP)) == _GZIP
+        self._stream.seek(self._start)
         total = 0
-        for chunk in _as_utf8(plain):
+        for chunk in _as_utf8(self._unpacked(notices) if is_packed else _raw_chunks(self._stream)):
             total += len(chunk)
             if total > self.limits.total_bytes:
                 raise self._too_long()
@@ -199,25 +198,18 @@ class ByteSource:
             "Split it, or raise the limit if you trust where it comes from",
         )
 
-    def _inflate(self, chunks: Iterator[bytes], notices: Notices) -> Iterator[bytes]:
-        inflater = zlib.decompressobj(wbits=31)
-        for chunk in chunks:
-            rest = chunk
-            while rest:
-                try:
-                    yield inflater.decompress(rest, _CHUNK)
-                except zlib.error as error:
-                    raise self.unreadable(
-                        f"is damaged as a gzip file: {error}", "Unpack it with `gzip -dc` to save what can be saved"
-                    ) from error
-                rest = inflater.unconsumed_tail
-                if inflater.eof:
-                    # Zeros pad some gzip files; anything else is a further member of the same file.
-                    rest = inflater.unused_data.lstrip(b"\0")
-                    inflater = zlib.decompressobj(wbits=31) if rest else inflater
-        yield inflater.flush()
-        if not inflater.eof:
-            notices.add("the gzip file is cut off; its content up to there was read")
+    def _unpacked(self, notices: Notices) -> Iterator[bytes]:
+        with gzip.GzipFile(fileobj=self._stream) as unpacked:
+            try:
+                # `read` would lose what is before a fault in the same piece.
+                while chunk := unpacked.read1(_CHUNK):
+                    yield chunk
+            except EOFError:
+                notices.add("the gzip file is cut off; its content up to there was read")
+            except (gzip.BadGzipFile, zlib.error) as error:
+                raise self.unreadable(
+                    f"is damaged as a gzip file: {error}", "Unpack it with `gzip -dc` to save what can be saved"
+                ) from error
 
 
 def _objects(text: bytes) -> int:
@@ -227,11 +219,6 @@ def _objects(text: bytes) -> int:
 def _raw_chunks(stream: BinaryIO) -> Iterator[bytes]:
     while chunk := stream.read(_CHUNK):
         yield chunk
-
-
-def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -245,7 +232,7 @@ def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
         return
     # Windows PowerShell writes UTF-16 when output is redirected to a file.
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-    for chunk in _chain(first[2:], chunks):
+    for chunk in chain([first[2:]], chunks):
         yield decoder.decode(chunk).encode("utf-8", "replace")
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 

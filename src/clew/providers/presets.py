@@ -43,23 +43,25 @@ class ProviderPreset:
     other_key_envs: tuple[str, ...] = ()
     reasoning_fields: tuple[str, ...] = ()
     """The fields under which it gives reasoning and wants it back in the history; some refuse other fields."""
+    model_prefixes: tuple[str, ...] = ()
+    """How the names of its own models begin, for configs that name no provider."""
 
 
 # fmt: off
 PROVIDER_PRESETS: tuple[ProviderPreset, ...] = (
-    ProviderPreset("openai", "https://api.openai.com/v1", "openai_chat", "OPENAI_API_KEY"),
+    ProviderPreset("openai", "https://api.openai.com/v1", "openai_chat", "OPENAI_API_KEY", model_prefixes=("gpt-", "chatgpt-", "o1", "o3", "o4")),
     ProviderPreset("openai-responses", "https://api.openai.com/v1", "responses", "OPENAI_API_KEY", ("responses",)),
-    ProviderPreset("anthropic", "https://api.anthropic.com", "anthropic", "ANTHROPIC_API_KEY", ("claude",)),
+    ProviderPreset("anthropic", "https://api.anthropic.com", "anthropic", "ANTHROPIC_API_KEY", ("claude",), model_prefixes=("claude",)),
     ProviderPreset("openrouter", "https://openrouter.ai/api/v1", "openai_chat", "OPENROUTER_API_KEY", reasoning_fields=_DETAILS),
-    ProviderPreset("deepseek", "https://api.deepseek.com/v1", "openai_chat", "DEEPSEEK_API_KEY", reasoning_fields=_CONTENT),
-    ProviderPreset("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "openai_chat", "GEMINI_API_KEY", ("google",), ("GOOGLE_API_KEY",)),
-    ProviderPreset("xai", "https://api.x.ai/v1", "openai_chat", "XAI_API_KEY", ("grok",)),
+    ProviderPreset("deepseek", "https://api.deepseek.com/v1", "openai_chat", "DEEPSEEK_API_KEY", reasoning_fields=_CONTENT, model_prefixes=("deepseek-",)),
+    ProviderPreset("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "openai_chat", "GEMINI_API_KEY", ("google",), ("GOOGLE_API_KEY",), model_prefixes=("gemini-",)),
+    ProviderPreset("xai", "https://api.x.ai/v1", "openai_chat", "XAI_API_KEY", ("grok",), model_prefixes=("grok-",)),
     ProviderPreset("groq", "https://api.groq.com/openai/v1", "openai_chat", "GROQ_API_KEY", reasoning_fields=_TEXT),
-    ProviderPreset("mistral", "https://api.mistral.ai/v1", "openai_chat", "MISTRAL_API_KEY"),
-    ProviderPreset("moonshot", "https://api.moonshot.ai/v1", "openai_chat", "MOONSHOT_API_KEY", ("kimi",), reasoning_fields=_CONTENT),
-    ProviderPreset("zai", "https://api.z.ai/api/paas/v4", "openai_chat", "ZAI_API_KEY", ("z.ai", "glm", "zhipu"), ("ZHIPUAI_API_KEY",), _CONTENT),
+    ProviderPreset("mistral", "https://api.mistral.ai/v1", "openai_chat", "MISTRAL_API_KEY", model_prefixes=("mistral-", "codestral-")),
+    ProviderPreset("moonshot", "https://api.moonshot.ai/v1", "openai_chat", "MOONSHOT_API_KEY", ("kimi",), reasoning_fields=_CONTENT, model_prefixes=("kimi-",)),
+    ProviderPreset("zai", "https://api.z.ai/api/paas/v4", "openai_chat", "ZAI_API_KEY", ("z.ai", "glm", "zhipu"), ("ZHIPUAI_API_KEY",), _CONTENT, model_prefixes=("glm-",)),
     ProviderPreset("minimax", "https://api.minimax.io/v1", "openai_chat", "MINIMAX_API_KEY", reasoning_fields=_DETAILS),
-    ProviderPreset("qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "openai_chat", "DASHSCOPE_API_KEY", ("dashscope", "alibaba"), reasoning_fields=_CONTENT),
+    ProviderPreset("qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "openai_chat", "DASHSCOPE_API_KEY", ("dashscope", "alibaba"), reasoning_fields=_CONTENT, model_prefixes=("qwen",)),
     ProviderPreset("together", "https://api.together.xyz/v1", "openai_chat", "TOGETHER_API_KEY", ("togetherai",)),
     ProviderPreset("fireworks", "https://api.fireworks.ai/inference/v1", "openai_chat", "FIREWORKS_API_KEY", reasoning_fields=_CONTENT),
     ProviderPreset("cerebras", "https://api.cerebras.ai/v1", "openai_chat", "CEREBRAS_API_KEY", reasoning_fields=_TEXT),
@@ -72,24 +74,6 @@ PROVIDER_PRESETS: tuple[ProviderPreset, ...] = (
     ProviderPreset("llamacpp", "http://127.0.0.1:8080/v1", "openai_chat", "LLAMA_API_KEY", ("llama.cpp", "llama-cpp"), reasoning_fields=_CONTENT),
 )
 # fmt: on
-
-# The provider of a model by how its name begins, for configs that name no provider.
-MODEL_PREFIXES: tuple[tuple[str, str], ...] = (
-    ("claude", "anthropic"),
-    ("gpt-", "openai"),
-    ("chatgpt-", "openai"),
-    ("o1", "openai"),
-    ("o3", "openai"),
-    ("o4", "openai"),
-    ("gemini-", "gemini"),
-    ("grok-", "xai"),
-    ("deepseek-", "deepseek"),
-    ("kimi-", "moonshot"),
-    ("glm-", "zai"),
-    ("qwen", "qwen"),
-    ("mistral-", "mistral"),
-    ("codestral-", "mistral"),
-)
 
 _WIRES: dict[str, type[HttpProvider]] = {
     "openai_chat": OpenAIChatProvider,
@@ -177,7 +161,7 @@ def _by_model(model: str | None) -> ProviderPreset | None:
     name = (model or "").lower()
     if "/" in name:
         return _by_name("openrouter")
-    return next((_by_name(provider) for prefix, provider in MODEL_PREFIXES if name.startswith(prefix)), None)
+    return next((preset for preset in PROVIDER_PRESETS if name.startswith(preset.model_prefixes)), None)
 
 
 def _wire_at(base_url: str) -> Any:

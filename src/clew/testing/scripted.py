@@ -1,6 +1,6 @@
-"""A provider and a summary model whose replies are written in the test, and builders of these replies.
+"""A provider whose replies are written in the test, and builders of these replies.
 
-Both are ordinary implementations without a network: they keep the requests they got, and replies may be failures.
+It is an ordinary implementation without a network: it keeps the requests it got, and replies may be failures.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from clew.errors import InvalidArgument
-from clew.handoff import HEADINGS
 from clew.messages import Message, ToolCall, text_of
 from clew.providers import (
     Delta,
@@ -27,9 +26,6 @@ from clew.usage import CanonicalUsage
 
 Step: TypeAlias = Reply | ProviderRefused | Callable[[Request], Reply]
 """A reply, a refusal to raise, or a function from the request to a reply (which may raise one)."""
-
-ScriptedReply = str | Exception | Callable[[str], str]
-"""A text, a failure to raise, or a function from the prompt to a text."""
 
 MODEL = "scripted-model"
 
@@ -125,16 +121,3 @@ def _usage(prompt_tokens: int | None, text: str) -> CanonicalUsage | None:
     if prompt_tokens is None:
         return None
     return CanonicalUsage(input_tokens=prompt_tokens, output_tokens=max(1, len(text) // 4))
-
-
-def handoff_text(**lines: str | Sequence[str]) -> str:
-    """A handoff with all headings; `key_decisions="..."` is the text under "Key decisions"."""
-    sections = {name: [text] if isinstance(text, str) else list(text) for name, text in lines.items()}
-    blocks = []
-    for heading in HEADINGS:
-        name = re.sub(r"\W+", "_", heading).lower()
-        texts = sections.pop(name, [])
-        blocks.append("\n".join([f"## {heading}", *(texts or ["None."])]))
-    if sections:
-        raise ValueError(f"no heading is called {', '.join(sections)}")
-    return "\n\n".join(blocks)

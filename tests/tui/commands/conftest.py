@@ -21,9 +21,9 @@ from clew.messages import Message
 from clew.providers import Reply, Request
 from clew.store import open_store
 from clew.testing import assistant, call, tool, user
-from clew.testing.runtime import answers, request_tokens
 from clew.testing.scripted import ScriptedProvider, refuses, says
 from clew.turn import Runtime, receive
+from tests.support.flow import answers, request_tokens
 
 WINDOW = 20_000
 SKILL = "---\nname: release\ndescription: How a release is made here.\n---\nTag it.\n"

@@ -11,8 +11,8 @@ from clew.cli.compress import preview_of
 from clew.errors import InvalidArgument
 from clew.store import Store
 from clew.testing import assistant, user
-from clew.testing.scripted import handoff_text
 from clew.turn import receive
+from tests.support.summaries import handoff_text
 
 
 async def stored(chat: Any) -> list[Any]:

@@ -11,8 +11,8 @@ from clew.agent import Agent, AgentTool, Approvals, CallContext, Toolbox, ToolRe
 from clew.agent.tools import Arguments, function_schema
 from clew.cli.context import ContextSnapshot, read_context
 from clew.testing import assistant, user
-from clew.testing.runtime import request_tokens
 from clew.turn import TurnOptions, receive
+from tests.support.flow import request_tokens
 
 
 class Kiln(AgentTool):

@@ -15,7 +15,7 @@ from clew.turn import run_turn
 
 PLUGIN = """
 from clew.engines import register_context_engine
-from clew.testing import PlainEngine
+from tests.support.engines import PlainEngine
 
 class Mine(PlainEngine):
     name = "mine"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from clew.messages import Message, convert, read_conversation
-from clew.providers.base import Delta, FinishReason, Reply, Request
+from clew.providers.base import Delta, FinishReason, Request
 from clew.providers.http.connection import ConnectionFailed, SseEvent
 from clew.providers.wires.http_provider import (
     ErrorInReply,
@@ -27,7 +27,6 @@ from clew.providers.wires.http_provider import (
     status_in,
 )
 from clew.tokens import known_model
-from clew.usage import CanonicalUsage, normalize_usage
 
 API_VERSION = "2023-06-01"
 MAX_OUTPUT_TOKENS = 32_000
@@ -82,26 +81,6 @@ def _lift_marker(message: Message) -> Message:
     return cast(Message, {**message, "content": [*content[:-1], bare], _MARKER: last[_MARKER]})
 
 
-_FINISHES: dict[str, FinishReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-}
-_ERROR_TYPES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
 # The field of a block that each kind of delta extends.
 _DELTA_FIELDS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
@@ -109,31 +88,30 @@ _DELTA_FIELDS = {"text_delta": "text", "thinking_delta": "thinking", "signature_
 class AnthropicReplyAccumulator(ReplyAccumulator):
     """Puts one assistant message together."""
 
+    dialect = "anthropic"
+    finishes: ClassVar[Mapping[str, FinishReason]] = {
+        "end_turn": "stop",
+        "stop_sequence": "stop",
+        "tool_use": "tool_calls",
+        "max_tokens": "length",
+        "model_context_window_exceeded": "length",
+        "refusal": "refusal",
+    }
+
     def __init__(self, provider: str) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._blocks: dict[int, dict[str, Any]] = {}
         self._json: dict[int, list[str]] = {}
         self._closed: set[int] = set()
         self._usage: dict[str, Any] = {}
-        self._stop = ""
-        self._ended = False
-        self._model = ""
-
-    @property
-    def is_complete(self) -> bool:
-        return bool(self._stop) or self._ended
-
-    @property
-    def is_at_end(self) -> bool:
-        return self._ended
 
     def add_event(self, event: SseEvent) -> Iterator[Delta]:
-        if self._ended:
+        if self.is_at_end:
             return  # a second message in the stream answers nothing that was asked
         value = event_json(event)
         match value.get("type") or event.name:
             case "error":
-                raise ErrorInReply(status_in(value.get("error"), _ERROR_TYPES), event.data)
+                raise ErrorInReply(status_in(value.get("error")), event.data)
             case "message_start" if self._blocks:
                 self._end_at_second_message()
             case "message_start":
@@ -150,27 +128,27 @@ class AnthropicReplyAccumulator(ReplyAccumulator):
             case "content_block_stop":
                 self._closed.add(json_index(value.get("index"), self._last_index()))
             case "message_delta":
-                self._stop = json_text(json_object(value.get("delta")).get("stop_reason")) or self._stop
+                self._finish = json_text(json_object(value.get("delta")).get("stop_reason")) or self._finish
                 self._add_usage(value.get("usage"))
             case "message_stop":
-                self._ended = True
+                self.is_at_end = True
             case _ if value.get("error"):
-                raise ErrorInReply(status_in(value["error"], _ERROR_TYPES), event.data)
+                raise ErrorInReply(status_in(value["error"]), event.data)
 
     def add_body(self, body: Mapping[str, Any]) -> Iterator[Delta]:
         if body.get("type") == "error" or body.get("error"):
-            raise ErrorInReply(status_in(body.get("error"), _ERROR_TYPES), json.dumps(body, ensure_ascii=False))
+            raise ErrorInReply(status_in(body.get("error")), json.dumps(body, ensure_ascii=False))
         self._add_head(body)
         for index, block in enumerate(json_list(body.get("content"))):
             yield from self._begin_block(index, json_object(block))
             self._closed.add(index)
-        self._stop = json_text(body.get("stop_reason")) or self._stop
+        self._finish = json_text(body.get("stop_reason")) or self._finish
 
     def _end_at_second_message(self) -> None:
         """Another message must not be taken for more of this one."""
-        if not self._stop:
+        if not self._finish:
             raise ConnectionFailed("another message began in the stream before the first had ended")
-        self._ended = True
+        self.is_at_end = True
 
     def _last_index(self) -> int:
         return max(self._blocks, default=0)
@@ -235,21 +213,11 @@ class AnthropicReplyAccumulator(ReplyAccumulator):
         if not isinstance(block.get("type"), str):
             return None
         if block["type"] == "thinking" and index not in self._closed:
-            return None  # its signature had not come
+            return None  # its signature is missing
         if block.get("type") == "text" and not json_text(block.get("text")).strip():
             return None
         arguments = "".join(self._json.get(index, ()))
         return {**block, "input": _parse_arguments(arguments)} if arguments else block
-
-    def usage(self) -> CanonicalUsage | None:
-        return normalize_usage(self._usage, self._provider, "anthropic") if self._usage else None
-
-    def reply(self, request: Request) -> Reply:
-        message: Message = self.message() or {"role": "assistant", "content": ""}
-        finish = _FINISHES.get(self._stop or "end_turn", "other")
-        if finish == "stop" and message.get("tool_calls"):
-            finish = "tool_calls"  # some servers of this wire forget it
-        return Reply(message, self.usage(), finish, self._model or request.model)
 
 
 def _parse_arguments(text: str) -> Any:

@@ -24,7 +24,7 @@ from clew.messages import (
     name_of_call,
     repair,
 )
-from clew.providers.base import Delta, FinishReason, Reply, Request
+from clew.providers.base import Delta, FinishReason, Request
 from clew.providers.http.connection import SseEvent
 from clew.providers.wires.http_provider import (
     ErrorInReply,
@@ -41,7 +41,6 @@ from clew.providers.wires.http_provider import (
     refusal_pattern,
     status_in,
 )
-from clew.usage import CanonicalUsage, normalize_usage
 
 REASONING_FIELDS = ("reasoning_content", "reasoning_details", "reasoning")
 """Every field under which a server of this wire gives reasoning."""
@@ -200,24 +199,6 @@ def _native_call(call: ToolCall) -> ToolCall:
     return {"id": call["id"], "type": "function", "function": {"name": name_of_call(call), "arguments": arguments}}
 
 
-_FINISHES: dict[str, FinishReason] = {
-    "stop": "stop",
-    "eos": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "refusal",
-}
-_ERROR_TYPES = {
-    "server_error": 500,
-    "internal_server_error": 500,
-    "rate_limit_exceeded": 429,
-    "rate_limit_error": 429,
-    "overloaded_error": 529,
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-}
 _REASONING_TEXTS = ("reasoning_content", "reasoning")
 _CONTENT_FIELDS = frozenset({"content", "refusal", "tool_calls", "reasoning_details", *_REASONING_TEXTS})
 _TEXT_FIELDS = frozenset({"arguments", "input", "text", "summary", "data"})
@@ -227,45 +208,48 @@ _TEXT_FIELDS = frozenset({"arguments", "input", "text", "summary", "data"})
 class ChatReplyAccumulator(ReplyAccumulator):
     """Puts the first choice of a chat completion together."""
 
+    dialect = "openai_chat"
+    finishes: ClassVar[Mapping[str, FinishReason]] = {
+        "stop": "stop",
+        "eos": "stop",
+        "length": "length",
+        "max_tokens": "length",
+        "tool_calls": "tool_calls",
+        "function_call": "tool_calls",
+        "content_filter": "refusal",
+    }
+
     def __init__(self, provider: str) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._fields: dict[str, Any] = {}
         self._calls: dict[int, dict[str, Any]] = {}
         self._details: dict[int, dict[str, Any]] = {}
-        self._finish = ""
-        self._done = False
-        self._usage: object = None
-        self._model = ""
 
     @property
     def is_complete(self) -> bool:
-        return bool(self._finish) or (self._done and self.message() is not None)
-
-    @property
-    def is_at_end(self) -> bool:
-        return self._done
+        return bool(self._finish) or (self.is_at_end and self.message() is not None)
 
     def add_event(self, event: SseEvent) -> Iterator[Delta]:
         if event.data.strip() == "[DONE]":
-            self._done = True
+            self.is_at_end = True
             return
         chunk = event_json(event)
         if event.name == "error" and "error" not in chunk:
-            raise ErrorInReply(status_in(chunk, _ERROR_TYPES), event.data)
+            raise ErrorInReply(status_in(chunk), event.data)
         yield from self._add_chunk(chunk, "delta", event.data)
 
     def add_body(self, body: Mapping[str, Any]) -> Iterator[Delta]:
         yield from self._add_chunk(body, "message", str(body))
-        self._done = True
+        self.is_at_end = True
 
     def _add_chunk(self, chunk: Mapping[str, Any], field: str, raw: str) -> Iterator[Delta]:
         if chunk.get("error"):
-            raise ErrorInReply(status_in(chunk["error"], _ERROR_TYPES), raw)
+            raise ErrorInReply(status_in(chunk["error"]), raw)
         self._model = json_text(chunk.get("model")) or self._model
         self._usage = chunk.get("usage") or json_object(chunk.get("x_groq")).get("usage") or self._usage
         choice = json_object(next(iter(json_list(chunk.get("choices"))), None))
         if choice.get("error"):
-            raise ErrorInReply(status_in(choice["error"], _ERROR_TYPES), raw)
+            raise ErrorInReply(status_in(choice["error"]), raw)
         yield from self._add_delta(json_object(choice.get(field)))
         self._finish = json_text(choice.get("finish_reason")) or self._finish
         if self._finish == "error":
@@ -335,18 +319,8 @@ class ChatReplyAccumulator(ReplyAccumulator):
         message = self.message()
         return [] if message is None else [message]
 
-    def usage(self) -> CanonicalUsage | None:
-        return normalize_usage(self._usage, self._provider, "openai_chat") if self._usage else None
-
-    def reply(self, request: Request) -> Reply:
-        message = self.message() or {"role": "assistant", "content": ""}
-        return Reply(message, self.usage(), self._finish_reason(message), self._model or request.model)
-
-    def _finish_reason(self, message: Message) -> FinishReason:
-        if message.get("refusal"):
-            return "refusal"
-        finish = _FINISHES.get(self._finish or "stop", "other")
-        return "tool_calls" if finish == "stop" and message.get("tool_calls") else finish
+    def finish_reason(self, message: Message) -> FinishReason:
+        return "refusal" if message.get("refusal") else super().finish_reason(message)
 
 
 def _merge(by_index: dict[int, dict[str, Any]], piece: Any, at: int) -> dict[str, Any] | None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from clew.messages import Message, read_conversation
-from clew.providers.base import Delta, FinishReason, Reply, Request
+from clew.providers.base import Delta, FinishReason
 from clew.providers.http.connection import SseEvent
 from clew.providers.wires.http_provider import (
     ErrorInReply,
@@ -21,37 +21,20 @@ from clew.providers.wires.http_provider import (
     json_text,
     status_in,
 )
-from clew.usage import CanonicalUsage, normalize_usage
-
-_FINISHES: dict[str, FinishReason] = {"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "refusal"}
-_ERROR_STATUSES = {
-    "INVALID_ARGUMENT": 400,
-    "UNAUTHENTICATED": 401,
-    "PERMISSION_DENIED": 403,
-    "NOT_FOUND": 404,
-    "RESOURCE_EXHAUSTED": 429,
-    "INTERNAL": 500,
-    "UNAVAILABLE": 503,
-}
 
 
 class GeminiReplyAccumulator(ReplyAccumulator):
-    """Puts the first candidate of a reply together: texts grow, every other part is kept as received."""
+    """Puts the first candidate of a reply together: texts grow, every other part is kept as received.
+
+    Only the end of the stream says that there is no more.
+    """
+
+    dialect = "gemini"
+    finishes: ClassVar[Mapping[str, FinishReason]] = {"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "refusal"}
 
     def __init__(self, provider: str) -> None:
-        self._provider = provider
+        super().__init__(provider or "google")
         self._parts: list[dict[str, Any]] = []
-        self._finish = ""
-        self._usage: Mapping[str, Any] = {}
-        self._model = ""
-
-    @property
-    def is_complete(self) -> bool:
-        return bool(self._finish)
-
-    @property
-    def is_at_end(self) -> bool:
-        return False  # nothing says so but the end of the stream
 
     def add_event(self, event: SseEvent) -> Iterator[Delta]:
         yield from self._add(event_json(event))
@@ -61,7 +44,7 @@ class GeminiReplyAccumulator(ReplyAccumulator):
 
     def _add(self, value: Mapping[str, Any]) -> Iterator[Delta]:
         if error := value.get("error"):
-            raise ErrorInReply(status_in(error, _ERROR_STATUSES), json.dumps(value, ensure_ascii=False))
+            raise ErrorInReply(status_in(error), json.dumps(value, ensure_ascii=False))
         self._model = json_text(value.get("modelVersion")) or self._model
         self._usage = json_object(value.get("usageMetadata")) or self._usage
         candidate = json_object(next(iter(json_list(value.get("candidates"))), None))
@@ -92,13 +75,3 @@ class GeminiReplyAccumulator(ReplyAccumulator):
     def message(self) -> Message | None:
         messages = read_conversation(self.items(), dialect="gemini").messages if self._parts else ()
         return messages[0] if messages else None
-
-    def usage(self) -> CanonicalUsage | None:
-        return normalize_usage(self._usage, self._provider or "google", "gemini") if self._usage else None
-
-    def reply(self, request: Request) -> Reply:
-        message: Message = self.message() or {"role": "assistant", "content": ""}
-        finish = _FINISHES.get(self._finish or "STOP", "other")
-        if finish == "stop" and message.get("tool_calls"):
-            finish = "tool_calls"
-        return Reply(message, self.usage(), finish, self._model or request.model)

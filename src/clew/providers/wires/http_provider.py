@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from clew.errors import CalledEndpoint, InvalidArgument, ProviderRefused
-from clew.messages import Message
-from clew.providers.base import Delta, OnDelta, Provider, Reply, Request
+from clew.messages import DialectName, Message
+from clew.providers.base import Delta, FinishReason, OnDelta, Provider, Reply, Request
 from clew.providers.errors import ErrorClass, classify_error
 from clew.providers.http.connection import (
     MAX_ERROR_BYTES,
@@ -31,7 +31,7 @@ from clew.providers.http.connection import (
     SseReader,
     StreamTooLong,
 )
-from clew.usage import CanonicalUsage
+from clew.usage import CanonicalUsage, normalize_usage
 
 _SHOWN_BODY_CHARS = 20_000
 _UNKNOWN_WORDS = (
@@ -79,8 +79,19 @@ class ErrorInReply(Exception):  # noqa: N818 (reads as what it says)
 class ReplyAccumulator(ABC):
     """Puts the reply to one request together while it arrives."""
 
-    content_chars: int = 0
-    """How much of the reply itself has come. It grows with every piece of a text or a call, and with nothing else."""
+    dialect: ClassVar[DialectName]
+    finishes: ClassVar[Mapping[str, FinishReason]] = {}
+    """The wire's words for why a reply ended; no word at all means `stop`."""
+
+    def __init__(self, provider: str) -> None:
+        self.content_chars = 0
+        """The size of the reply so far. It grows with every piece of a text or a call, and with nothing else."""
+        self.is_at_end = False
+        """Whether the wire has signalled the end."""
+        self._provider = provider
+        self._model = ""
+        self._usage: Any = None
+        self._finish = ""
 
     @abstractmethod
     def add_event(self, event: SseEvent) -> Iterator[Delta]:
@@ -91,30 +102,31 @@ class ReplyAccumulator(ABC):
         """Add a reply that was not streamed; raises `ErrorInReply`."""
 
     @property
-    @abstractmethod
     def is_complete(self) -> bool:
         """Whether the model has finished: only usage may be missing."""
-
-    @property
-    @abstractmethod
-    def is_at_end(self) -> bool:
-        """Whether the wire has signalled the end."""
+        return bool(self._finish) or self.is_at_end
 
     @abstractmethod
     def message(self) -> Message | None:
-        """The message so far; None where nothing has come."""
+        """The message so far; None before its first part."""
 
     @abstractmethod
     def items(self) -> list[Any]:
         """The message so far, as the items in which a client of this wire sends it back."""
 
-    @abstractmethod
     def usage(self) -> CanonicalUsage | None:
         """The usage as far as it was stated, also by a reply that broke off; None where it was not."""
+        return normalize_usage(self._usage, self._provider, self.dialect) if self._usage else None
 
-    @abstractmethod
     def reply(self, request: Request) -> Reply:
         """The complete reply."""
+        message: Message = self.message() or {"role": "assistant", "content": ""}
+        return Reply(message, self.usage(), self.finish_reason(message), self._model or request.model)
+
+    def finish_reason(self, message: Message) -> FinishReason:
+        """Why the reply ended. Some servers say `stop` for a reply with calls."""
+        finish = self.finishes.get(self._finish, "other") if self._finish else "stop"
+        return "tool_calls" if finish == "stop" and message.get("tool_calls") else finish
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +401,34 @@ def event_json(event: SseEvent) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def status_in(error: object, by_type: Mapping[str, int]) -> int | None:
+_STATUSES = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "INVALID_ARGUMENT": 400,
+    "authentication_error": 401,
+    "UNAUTHENTICATED": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "PERMISSION_DENIED": 403,
+    "not_found_error": 404,
+    "NOT_FOUND": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "RESOURCE_EXHAUSTED": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_error": 500,
+    "internal_server_error": 500,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""What the types of errors of all wires mean as a status."""
+
+
+def status_in(error: object) -> int | None:
     """The HTTP status that an error inside a reply represents: its code, where that is one, else by its type."""
     if not isinstance(error, Mapping):
         return None
@@ -399,8 +438,8 @@ def status_in(error: object, by_type: Mapping[str, int]) -> int | None:
             value = int(value)
         if isinstance(value, int) and 400 <= value < 600:
             return value
-        if isinstance(value, str) and value in by_type:
-            return by_type[value]
+        if isinstance(value, str) and value in _STATUSES:
+            return _STATUSES[value]
     return None
 
 

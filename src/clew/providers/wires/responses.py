@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 from clew.messages import Message, Part, ToolCall, convert, read_conversation
-from clew.providers.base import Delta, FinishReason, Reply, Request
+from clew.providers.base import Delta, FinishReason, Request
 from clew.providers.http.connection import SseEvent
 from clew.providers.wires.http_provider import (
     ErrorInReply,
@@ -27,7 +27,6 @@ from clew.providers.wires.http_provider import (
     refusal_pattern,
     status_in,
 )
-from clew.usage import CanonicalUsage, normalize_usage
 
 ENCRYPTED = "reasoning.encrypted_content"
 
@@ -73,51 +72,35 @@ def _is_bare_reasoning(item: dict[str, Any]) -> bool:
     return item.get("type") == "reasoning" and not item.get("encrypted_content")
 
 
-_ERROR_CODES = {
-    "server_error": 500,
-    "internal_error": 500,
-    "rate_limit_exceeded": 429,
-    "invalid_request_error": 400,
-    "invalid_prompt": 400,
-    "authentication_error": 401,
-}
 _DELTA_KINDS = {
     "response.output_text.delta": "text",
     "response.refusal.delta": "text",
     "response.reasoning_summary_text.delta": "reasoning",
     "response.reasoning_text.delta": "reasoning",
 }
-_INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "refusal"}
 _END_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.done"})
 
 
 class ResponsesReplyAccumulator(ReplyAccumulator):
     """Puts the output of one response together."""
 
+    dialect = "responses"
+    finishes: ClassVar[Mapping[str, FinishReason]] = {"max_output_tokens": "length", "content_filter": "refusal"}
+
     def __init__(self, provider: str) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._items: dict[int, Mapping[str, Any]] = {}
         self._texts: dict[int, GrowingText] = {}
         """The text so far of items that are not finished."""
-        self._end: Mapping[str, Any] | None = None
-        self._model = ""
-
-    @property
-    def is_complete(self) -> bool:
-        return self._end is not None
-
-    @property
-    def is_at_end(self) -> bool:
-        return self._end is not None
 
     def add_event(self, event: SseEvent) -> Iterator[Delta]:
-        if self._end is not None:
+        if self.is_at_end:
             return  # a second response in the stream answers nothing that was asked
         value = event_json(event)
         kind = str(value.get("type") or event.name)
         if kind == "error" or (value.get("error") and "response" not in value):
             error = value.get("error") if isinstance(value.get("error"), Mapping) else value
-            raise ErrorInReply(status_in(error, _ERROR_CODES), event.data)
+            raise ErrorInReply(status_in(error), event.data)
         if kind.endswith(".delta"):
             self.content_chars += len(json_text(value.get("delta")))
         elif kind.startswith("response.output_item."):
@@ -129,14 +112,14 @@ class ResponsesReplyAccumulator(ReplyAccumulator):
         elif kind == "response.output_item.done":
             self._items[json_index(value.get("output_index"), len(self._items))] = json_object(value.get("item"))
         elif kind in _END_EVENTS:
-            self._finish(json_object(value.get("response")), event.data)
+            self._end(json_object(value.get("response")), event.data)
         elif kind == "response.created":
             self._model = json_text(json_object(value.get("response")).get("model")) or self._model
 
     def add_body(self, body: Mapping[str, Any]) -> Iterator[Delta]:
         if body.get("error") and not body.get("status"):
-            raise ErrorInReply(status_in(body["error"], _ERROR_CODES), json.dumps(body, ensure_ascii=False))
-        self._finish(body, json.dumps(body, ensure_ascii=False))
+            raise ErrorInReply(status_in(body["error"]), json.dumps(body, ensure_ascii=False))
+        self._end(body, json.dumps(body, ensure_ascii=False))
         for item in self._items.values():
             yield from self._announce(item)
             for part in json_list(item.get("content")) if item.get("type") == "message" else ():
@@ -155,13 +138,15 @@ class ResponsesReplyAccumulator(ReplyAccumulator):
         self._texts.setdefault(json_index(value.get("output_index"), 0), GrowingText()).add(piece)
         return Delta("text", piece)
 
-    def _finish(self, response: Mapping[str, Any], raw: str) -> None:
+    def _end(self, response: Mapping[str, Any], raw: str) -> None:
         self._model = json_text(response.get("model")) or self._model
         if response.get("status") in ("failed", "cancelled"):
-            raise ErrorInReply(status_in(response.get("error"), _ERROR_CODES), raw)
+            raise ErrorInReply(status_in(response.get("error")), raw)
         if listed := json_list(response.get("output")):
             self._items = {at: item for at, item in enumerate(listed) if isinstance(item, dict)}
-        self._end = response
+        self._usage = response.get("usage")
+        self._finish = json_text(json_object(response.get("incomplete_details")).get("reason"))
+        self.is_at_end = True
 
     def items(self) -> list[Any]:
         items = dict(self._items)
@@ -174,22 +159,8 @@ class ResponsesReplyAccumulator(ReplyAccumulator):
         wire = self.items()
         return _join_messages(read_conversation(wire, dialect="responses").messages) if wire else None
 
-    def usage(self) -> CanonicalUsage | None:
-        stated = (self._end or {}).get("usage")
-        return normalize_usage(stated, self._provider, "responses") if stated else None
-
-    def reply(self, request: Request) -> Reply:
-        message: Message = self.message() or {"role": "assistant", "content": ""}
-        return Reply(message, self.usage(), _finish_reason(message, self._end or {}), self._model or request.model)
-
-
-def _finish_reason(message: Message, end: Mapping[str, Any]) -> FinishReason:
-    reason = json_text(json_object(end.get("incomplete_details")).get("reason"))
-    if reason:
-        return _INCOMPLETE.get(reason, "other")
-    if message.get("refusal"):
-        return "refusal"
-    return "tool_calls" if message.get("tool_calls") else "stop"
+    def finish_reason(self, message: Message) -> FinishReason:
+        return "refusal" if message.get("refusal") and not self._finish else super().finish_reason(message)
 
 
 def _join_messages(messages: tuple[Message, ...]) -> Message:
