@@ -12,7 +12,7 @@ import click
 
 from clew.cli.console import Console, check_page, private_file
 from clew.cli.imports import usual_places
-from clew.cli.options import command, complete_files, json_option, option
+from clew.cli.options import FILE, command, json_option, option
 from clew.cli.pages import NO_PRICE, format_dollars, json_fields, percent, plural, short_count, table_lines
 from clew.cli.text import clip, printable
 from clew.errors import InvalidArgument
@@ -50,8 +50,8 @@ _HEADINGS = ("used later", "kept", "by Clew", "tokens", "read again", "cost", "s
 
 
 @command(EXAMPLES)
-@click.argument("files", metavar="FILE", nargs=-1, shell_complete=complete_files)
-@option("--report", "OUT.html", "write a page with every fact that was dropped", complete_files)
+@click.argument("files", metavar="FILE", nargs=-1, type=FILE)
+@option("--report", "OUT.html", "write a page with every fact that was dropped", type=FILE)
 @json_option
 def audit_command(console: Console, files: Sequence[str], report: str | None) -> int:
     from clew.audit import audit_sources

@@ -15,10 +15,10 @@ import click
 from clew.cli.console import Console
 from clew.cli.entry import exit_code
 from clew.cli.options import (
+    FILE,
+    FOLDER,
     base_url_option,
     command,
-    complete_files,
-    complete_folders,
     complete_models,
     complete_sessions,
     option,
@@ -102,11 +102,11 @@ class ChatOptions:
     flag_value=LAST_SESSION,
 )
 @click.option("--continue", "continues", is_flag=True, help="the same as --resume alone")
-@option("--project", "DIR", "the folder to work in (default: this one)", complete_folders, default=".")
+@option("--project", "DIR", "the folder to work in (default: this one)", type=FOLDER, default=".")
 @click.option("--yes", is_flag=True, help="run every call without asking")
 @click.option("--deny", is_flag=True, help="refuse dangerous calls")
 @click.option("--no-tools", is_flag=True, help="no tools: the model can only answer")
-@option("--system", "FILE", "use this file as the system prompt", complete_files)
+@option("--system", "FILE", "use this file as the system prompt", type=FILE)
 @set_option
 @click.pass_context
 def chat_command(

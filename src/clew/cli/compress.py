@@ -19,8 +19,8 @@ from clew.cli.console import Console, check_output, check_page, json_text, priva
 from clew.cli.context import find_window, format_name
 from clew.cli.maps import nodes_json, tree_lines
 from clew.cli.options import (
+    FILE,
     command,
-    complete_files,
     file_argument,
     json_option,
     model_option,
@@ -168,9 +168,9 @@ class CompressOptions:
 @click.option("--preview", is_flag=True, help="show what would be folded, and write nothing")
 @json_option
 @click.option("--handoff", is_flag=True, help="print the text of the handoff alone")
-@option("--report", "OUT.html", "write a page that shows what became of every message", complete_files)
+@option("--report", "OUT.html", "write a page that shows what became of every message", type=FILE)
 @click.option("--unredacted", is_flag=True, help="leave passwords, keys and tokens on that page")
-@option("--output", "FILE", "write the short conversation here; - is standard output", complete_files)
+@option("--output", "FILE", "write the short conversation here; - is standard output", type=FILE)
 @set_option
 def compress_command(console: Console, **given: Any) -> int:
     options = CompressOptions(**given)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from clew.cli.console import Console, json_text, private_file
-from clew.cli.options import OneOf, command, complete_files, option, session_argument, set_option
+from clew.cli.options import FILE, OneOf, command, option, session_argument, set_option
 from clew.cli.pages import plural
 from clew.cli.store_access import damage_notes, stored_session
 from clew.cli.text import printable
@@ -51,7 +51,7 @@ SHAPES = ("chat", "jsonl", "anthropic", "responses", "openai_chat")
 @option("--as shape", "SHAPE", "chat, jsonl, anthropic, responses", type=OneOf(SHAPES), default="chat")
 @click.option("--view", is_flag=True, help="what the model sees, not the whole history")
 @click.option("--redact", is_flag=True, help="replace passwords, keys and tokens by placeholders")
-@option("--output", "FILE", "write here; - is standard output (default)", complete_files, default="-")
+@option("--output", "FILE", "write here; - is standard output (default)", type=FILE, default="-")
 @click.option("--json", "as_json", is_flag=True, help="with --output FILE: say as JSON what was written")
 @set_option
 async def export_command(console: Console, session: str, shape: str, view: bool, redact: bool, output: str) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew.cli.console import Console
-from clew.cli.options import OneOf, command, complete_files, one_or_more, option, store_options
+from clew.cli.options import FILE, OneOf, command, one_or_more, option, store_options
 from clew.cli.pages import json_fields, plural
 from clew.cli.store_access import StoreLocation, configured_store
 from clew.cli.text import clip, printable
@@ -58,7 +58,7 @@ _STATES = (("new", "new"), ("grown", "grown"), ("branch", "as branches"), ("unch
 
 
 @command(EXAMPLES, exclusive=("dry_run", "watch"))
-@click.argument("files", metavar="FILE", nargs=-1, shell_complete=complete_files)
+@click.argument("files", metavar="FILE", nargs=-1, type=FILE)
 @option("--from kind", "KIND", f"only this: {', '.join(KINDS)}", type=OneOf(KINDS))
 @click.option("--dry-run", is_flag=True, help="show what would be added, and add nothing")
 @click.option("--watch", is_flag=True, help="keep running, and import what is added later; Ctrl-C ends it")

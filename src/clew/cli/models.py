@@ -19,9 +19,9 @@ import click
 from clew.app.model_choice import chosen_settings, similar_names
 from clew.cli.console import Console
 from clew.cli.options import (
+    FILE,
     OneOf,
     base_url_option,
-    complete_files,
     complete_models,
     complete_providers,
     json_option,
@@ -185,7 +185,7 @@ def _print_table(rows: Sequence[Sequence[str]], aligns: str, empty: str, console
 
 
 @verb(models_command, "get", "download a model file", GET_EPILOG)
-@click.argument("name", metavar="NAME|URL|FILE", shell_complete=complete_files)
+@click.argument("name", metavar="NAME|URL|FILE", type=FILE)
 @json_option
 def get(console: Console, name: str) -> int:
     from clew.install import has_extra, install_command

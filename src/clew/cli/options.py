@@ -35,6 +35,8 @@ _AGO = re.compile(r"(\d{1,5})\s*(m|h|d|w)")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 EXPECTED_TIME = "a day (2026-03-01), a time (2026-03-01T14:30), today, yesterday, or so long ago: 30m, 12h, 7d, 2w"
+FILE, FOLDER = click.Path(), click.Path(file_okay=False)
+"""Types whose values a shell completes; whether a file is there is checked by the command."""
 
 
 class CliCommand(click.Command):
@@ -266,14 +268,6 @@ def _beginning_with(incomplete: str, words: Iterable[str]) -> list[CompletionIte
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
-def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type="file")]
-
-
-def complete_folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type="dir")]
-
-
 def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from clew.config import declared_settings
 
@@ -330,7 +324,7 @@ set_option = option("--set flags", "KEY=VALUE", "a setting for this run only", c
 model_option = option("--model", "M", "count and price for this model, not the one the file names")
 base_url_option = option("--base-url", "URL", "address of the endpoint", type=parse_address)
 session_argument = click.argument("session", metavar="SESSION", shell_complete=complete_sessions)
-file_argument = click.argument("file", metavar="FILE", shell_complete=complete_files)
+file_argument = click.argument("file", metavar="FILE", type=FILE)
 provider_option = option(
     "--provider", "NAME", "the provider: openai, anthropic, openrouter, ..., local", complete_providers
 )
