@@ -74,7 +74,7 @@ def audit_command(console: Console, files: Sequence[str], report: str | None) ->
 
 
 def print_audit(audit: Audit, console: Console, report: str | None) -> None:
-    """Tables of compactions and expired caches, examples of what was dropped, and the closing line."""
+    """Print tables of compactions and expired caches, examples of dropped facts, and the closing line."""
     blocks: list[list[str]] = [list(_compaction_lines(audit, console)), list(_dropped_lines(audit, console))]
     blocks.append(list(_expired_lines(audit, console)))
     from clew.audit.page import closing_line
@@ -144,7 +144,7 @@ def money(amount: Decimal | None) -> str:
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:
-    """The whole audit; money in dollars, None where no price is known."""
+    """The audit as JSON; money in dollars, None without a known price."""
     from clew.audit.page import closing_line
 
     return {

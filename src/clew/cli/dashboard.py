@@ -1,4 +1,4 @@
-"""`clew dashboard`: a page that shows what is kept, live, until it is stopped."""
+"""`clew dashboard`: serve a live page about the store until stopped."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def dashboard_command(console: Console, host: str, port: int, opens: bool,
 
 
 def _absolute(store: str) -> str:
-    """A path on the command line counts from the folder one is in, one in the config from the folder of Clew."""
+    """The path from the working directory; in the config, paths are relative to the folder of Clew."""
     from pathlib import Path
 
     return store if "://" in store else str(Path(store).expanduser().absolute())

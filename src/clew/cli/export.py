@@ -69,7 +69,7 @@ async def export_command(console: Console, session: str, shape: str, view: bool,
 
 
 async def _export_lines(store: Store, session: Session, output: str, console: Console, *, redacts: bool) -> int:
-    """Write one message a line, as it is read, so that a long history is never held whole; returns how many."""
+    """Write one message a line, without loading the whole history; returns the number of messages."""
     from clew.redact import redact_messages
     from clew.store import history_rows, system_message
 
@@ -87,7 +87,7 @@ async def _export_lines(store: Store, session: Session, output: str, console: Co
 async def _export_whole(
     store: Store, session: Session, shape: str, output: str, console: Console, *, as_view: bool, redacts: bool
 ) -> int:
-    """Write a conversation as one value; returns the number of its messages."""
+    """Write a conversation as one value; returns the number of messages."""
     from clew.redact import redact_messages
     from clew.store import export_in_shape, history_rows
 
@@ -97,7 +97,7 @@ async def _export_whole(
     view = (await store.view(session.id, keep_damaged=True)).messages if as_view else ()
     messages: list[Message] = [*view, *(row.message for row in rows)]
     if redacts:
-        # What a wire wrote is made anew from the redacted messages.
+        # Without rows, the original requests are rebuilt from the redacted messages.
         messages, rows = redact_messages(messages), []
     wire = export_in_shape(shape, session.model, system, messages, rows)
     with _target(output, console) as out:
@@ -117,7 +117,7 @@ async def _system_prompt(store: Store, session: Session, *, redacts: bool) -> st
 
 @contextmanager
 def _target(name: str, console: Console) -> Iterator[TextIO]:
-    """Where the result goes; a file can only be read by its owner, as the database."""
+    """Open the target; a file is only readable by its owner, like the database."""
     if name == "-":
         yield console.out
         return

@@ -1,4 +1,4 @@
-"""`clew mcp`: the MCP server, started by a client; `--show NAME` prints what to paste into the client's config."""
+"""`clew mcp`: the MCP server, started by a client; `--show NAME` prints the lines for the client's config."""
 
 from __future__ import annotations
 

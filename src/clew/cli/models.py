@@ -1,7 +1,7 @@
-"""`clew models list|show|get|use|key|forget`: the models there are, what is known about one, fetching and choosing one.
+"""`clew models list|show|get|use|key|forget`: list, describe, download and choose models; and `/model` in a chat.
 
-`list` asks no server without a flag for it; `use` writes to the config file only. `forget` removes a window that was
-learnt from a provider's error from the file where those are stored.
+`list` sends no request without a flag; `use` writes to the config file only. `forget` removes a window that was learnt
+from a provider's error.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def use(console: Console, name: str, provider: str | None, base_url: str | None)
 
 
 def use_model(name: str, provider: str | None, base_url: str | None, console: Console) -> None:
-    """Write a model to the config, and print what is known about it and what it lacks."""
+    """Write a model to the config, and print its properties and missing settings."""
     from clew.providers import provider_for
 
     before = read_config(console.environ)
@@ -362,22 +362,22 @@ def forget(console: Console, name: str) -> int:
     return console.show(fields, lambda: console.print_all(map(printable, lines)))
 
 
-# -- what is known of a model ------------------------------------------------------------------------------------------
+# -- properties of a model ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What is known of a model: None where it is not. Of keys only where they are looked for, never their value."""
+    """Properties of a model, None if unknown; without values of keys."""
 
     name: str
     provider: str | None
     window: int | None
     source: str
-    """Of the window."""
+    """The source of the window size."""
     price: Price | None
     max_output: int | None = None
     address: str | None = None
-    """Of the provider, without user and query, where some have a key."""
+    """The URL of the provider, without user and query, which may hold a key."""
     keys: tuple[tuple[str, bool], ...] = ()
     """The environment variables that may hold the key, and whether each is set."""
     key_in_config: bool = False
@@ -389,7 +389,7 @@ class ModelFacts:
 
 
 def model_facts(settings: ModelSettings, console: Console) -> ModelFacts:
-    """What is known of a model; raises `InvalidArgument` where its provider is unknown."""
+    """Properties of a model; raises `InvalidArgument` for an unknown provider."""
     from clew.providers import LocalProvider, is_local_model, key_variables, local_model_file, preset_for
 
     name = settings.name or ""
@@ -418,7 +418,7 @@ def model_facts(settings: ModelSettings, console: Console) -> ModelFacts:
 
 
 def _model_in_use(config: LoadedConfig, console: Console) -> tuple[ModelFacts | None, str]:
-    """The configured model, or why there is none."""
+    """The configured model, or the reason why there is none."""
     model = config.settings.model
     if model.name is None and model.provider is None:
         return None, f"{NO_MODEL}; {CHOOSE_MODEL}"
@@ -429,9 +429,9 @@ def _model_in_use(config: LoadedConfig, console: Console) -> tuple[ModelFacts | 
 
 
 def _facts_of(name: str | None, provider: str | None, configured: ModelSettings, console: Console) -> ModelFacts:
-    """What is known of a model by its name, with the settings of the configured one where it is that.
+    """Properties of a model by name; the configured model has its settings.
 
-    Without a known provider, its window and the learnt limits are still known.
+    With an unknown provider, the window and learnt limits are returned.
     """
     settings = configured
     try:
@@ -450,7 +450,7 @@ def _facts_of(name: str | None, provider: str | None, configured: ModelSettings,
 
 @dataclass(frozen=True, slots=True)
 class ProviderModels:
-    """The models that a provider lists, or why it could not be asked."""
+    """The models of a provider, or the reason why it did not list them."""
 
     provider: str
     models: Sequence[ModelFacts] = ()
@@ -487,17 +487,17 @@ async def _ask_provider(
 
 
 def listed_models(listed: Sequence[Mapping[str, Any]], provider: str, words: Sequence[str]) -> list[ModelFacts]:
-    """What a models endpoint lists, by name, as far as the names hold these words."""
+    """The models of a models endpoint whose names contain these words, sorted."""
     named = (next((entry[key] for key in ("id", "name", "model") if entry.get(key)), "") for entry in listed)
     names = sorted({name for name in named if isinstance(name, str) and name}, key=str.lower)
     wanted = [name for name in names if all(word.lower() in name.lower() for word in words)]
     facts = [ModelFacts.of(name, provider, window_of(name, endpoint={"data": list(listed)})) for name in wanted]
-    # A window that is only assumed would look as if it were known.
+    # An assumed window is not displayed as a known one.
     return [replace(it, window=None, source="unknown") if it.source == "default" else it for it in facts]
 
 
 def model_line(facts: ModelFacts) -> str:
-    """All that is known of a model, in one line."""
+    """The properties of a model on one line."""
     window = f"window {_tokens(facts.window)}, {WINDOW_SOURCES[facts.source]}" if facts.window else _tokens(None)
     return f"{facts.name}{_through(facts)}: {window}; {_price(facts.price)}"
 

@@ -1,4 +1,4 @@
-"""`clew setup PROGRAM`: let another agent compact with Clew, by a plugin of its own kind; `--undo` takes it back."""
+"""`clew setup PROGRAM`: install a plugin that lets another agent compact with Clew; `--undo` removes it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _check_plugin(name: str, console: Console) -> int:
 
 
 def _print_changes(changes: Sequence[FileChange], console: Console, *, is_applied: bool) -> None:
-    """Each file, and of a config the lines that change."""
+    """Print the files, and the changed lines of configs."""
     from difflib import unified_diff
 
     for change in changes:
