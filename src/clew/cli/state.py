@@ -6,18 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew.cli.console import Console
 from clew.cli.pages import format_time, iso_time, plural, table_lines
 from clew.cli.text import clip, display_width, fitting_chars, printable_line, whole_facts, wrap
+from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
 from clew.facts import FACT_KINDS, Entity, FactKind
 from clew.store import Store
 from clew.turn import ConversationState, read_conversation_state
-
-if TYPE_CHECKING:
-    from clew.cli.tui.state import ChatState
 
 MOST_OF_A_KIND = 8
 MOST_ENDED_TASKS = 3

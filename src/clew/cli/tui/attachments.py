@@ -1,6 +1,6 @@
-"""What is attached to a question: files, folders and pictures named by an @, and outputs of commands the person ran.
+"""Attachments of a question: files, folders and pictures named by an @, and outputs of commands that the user ran.
 
-`question_message` writes the message and `typed_line` reads back from it what the person had typed.
+`question_message` builds the message, and `typed_line` extracts the typed text from it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PLAN_NOTE = (
     "<plan-mode>Only reading tools run now. Answer with a plan of what to change and how to check it; it is carried "
     "out when it is approved.</plan-mode>"
 )
-"""Goes with a question that is asked in plan mode."""
+"""Added to a question in plan mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class NamedPath:
 
 @dataclass(frozen=True, slots=True)
 class QuestionMessage:
-    """A question as a message, and what was taken along or not, in words for the person."""
+    """A question as a message, with notes about attached and missing files."""
 
     message: Message
     taken: tuple[str, ...] = ()
@@ -52,10 +52,10 @@ class QuestionMessage:
 def question_message(
     line: str, project: Path, outputs: Sequence[str] = (), max_chars: int = DEFAULT_FILE_CHARS
 ) -> QuestionMessage:
-    """The question with what its @names represent, and with `outputs` (made by `command_output_block`).
+    """The question with the files of its @names and with `outputs` (made by `command_output_block`).
 
-    A text file is attached whole, up to `max_chars`; of a folder, the names in it; a picture as a picture. A name that
-    matches no file stays in the text, with a notice.
+    A text file is attached up to `max_chars`, a folder as a list of names, a picture as a picture. A name without a
+    file stays in the text, with a notice.
     """
     found, missing = named_paths(line, project)
     blocks: list[str] = []
@@ -78,19 +78,19 @@ def question_message(
 
 
 def typed_line(message: Message) -> str:
-    """What the person typed, without what was attached."""
+    """The typed text of a message, without attachments."""
     text = text_of(message)
     attached = _ATTACHED.search(text)
     return text[: attached.start()] if attached else text
 
 
 def command_output_block(command: str, output: str) -> str:
-    """The output of a command that the person ran, to be sent with a question."""
+    """The output of a command that the user ran, as an attachment."""
     return f"<command-output command={quoteattr(command)}>\n{output.rstrip()}\n</command-output>"
 
 
 def named_paths(line: str, project: Path) -> tuple[list[NamedPath], list[str]]:
-    """What the @names of a line represent, each once, and the names that look like a path and represent nothing."""
+    """The files of the @names in a line, each once, and names that look like a path without a file."""
     found: dict[Path, NamedPath] = {}
     missing: list[str] = []
     is_one_line = "\n" not in line.strip()
@@ -102,14 +102,14 @@ def named_paths(line: str, project: Path) -> tuple[list[NamedPath], list[str]]:
             found.setdefault(path.resolve(), NamedPath(existing, path))
             continue
         begins_line = match.start() == 0 or line[match.start() - 1] == "\n"
-        # A decorator at the beginning of a line of pasted code is no file.
+        # A decorator at the start of a line of pasted code is not a file.
         if match[1] or (_LOOKS_LIKE_A_PATH.fullmatch(_spellings(name)[-1]) and (is_one_line or not begins_line)):
             missing.append(_spellings(name)[-1])
     return list(found.values()), list(dict.fromkeys(missing))
 
 
 def _spellings(name: str) -> list[str]:
-    """A name as typed, and without the punctuation of the sentence behind it."""
+    """A name as typed, and without trailing punctuation."""
     bare = name.rstrip(".,;:!?)]}'\"")
     return [name, bare] if bare and bare != name else [name]
 

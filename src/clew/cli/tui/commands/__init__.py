@@ -19,7 +19,7 @@ from clew.errors import InvalidArgument
 if TYPE_CHECKING:
     from clew.app import AgentApp
 
-# Names that people try, and what they are called here.
+# Names in other programs.
 ALIASES = {
     "exit": "quit",
     "q": "quit",
@@ -44,7 +44,7 @@ STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "f
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """One slash command, as help, completion and the screen know it."""
+    """A slash command."""
 
     name: str
     usage: str
@@ -52,13 +52,13 @@ class SlashCommand:
     about: str
     """One line for /help."""
     run: Callable[[ChatState, str], Awaitable[None]]
-    """Gets the arguments as they were typed, stripped. Raises ClewError for what the person can correct."""
+    """Gets the arguments as typed, stripped. Raises ClewError for errors that the user can correct."""
     complete: Callable[[ChatState, str], Iterable[str]] | None = None
-    """What could be typed behind the name; must not wait."""
+    """Completions of the arguments, without I/O."""
 
 
 Choices: TypeAlias = Callable[[ChatState, str], Iterable[str]]
-"""What could be typed behind a command, known without waiting: gets what is typed already."""
+"""Completions for the typed arguments, without I/O."""
 
 
 # -- completion --------------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def _starting_with(choices: Iterable[str], words: str) -> Iterable[str]:
 
 
 def _command(name: str, usage: str, about: str, where: str, choices: Choices | None = None) -> SlashCommand:
-    """A command whose code is imported when it runs: `where` is a module of `clew.cli` with its `run_<name>`."""
+    """A command whose function `run_<name>` in module `where` of `clew.cli` is imported when it runs."""
 
     async def run(state: ChatState, words: str) -> None:
         await getattr(import_module(f"clew.cli.{where}"), f"run_{name}")(state, words.strip())
@@ -192,7 +192,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
 
 
 def find_command(name: str) -> SlashCommand | None:
-    """The command of a name, with or without its slash, or of a beginning that only it has."""
+    """The command with this name, alias, or unique beginning of a name."""
     wanted = name.removeprefix("/").lower()
     wanted = ALIASES.get(wanted, wanted)
     matching = [command for command in COMMANDS if wanted and command.name.startswith(wanted)]
@@ -201,7 +201,7 @@ def find_command(name: str) -> SlashCommand | None:
 
 
 def unknown_command(name: str) -> str:
-    """The message for a command that does not exist, or could be several."""
+    """The message for an unknown or ambiguous command."""
     wanted = name.removeprefix("/").lower()
     matching = [command.name for command in COMMANDS if wanted and command.name.startswith(wanted)]
     if matching:
@@ -217,26 +217,24 @@ def _either(names: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-# -- commands of the person's own --------------------------------------------------------------------------------------
+# -- custom commands ---------------------------------------------------------------------------------------------------
 
 ARGUMENTS_PLACE = "$ARGUMENTS"
 MAX_CUSTOM_CHARS = 100_000
 _FRONT_MATTER = re.compile(r"\A---\n.*?^---\s*$", re.DOTALL | re.MULTILINE)
-"""Of files for other agents: settings that are no part of the question."""
+"""Settings in files for other agents."""
 
 
 def custom_commands(app: AgentApp) -> dict[str, Path]:
-    """`NAME.md` in `commands` of the Clew home and `.clew/commands` of the project, by name: the project's win."""
+    """`NAME.md` in `commands` of the Clew home and `.clew/commands` of the project, which takes precedence."""
     folders = (app.home / "commands", app.project / ".clew" / "commands")
     return {file.stem.lower(): file for folder in folders for file in sorted(folder.glob("*.md"))}
 
 
 def custom_question(file: Path, words: str) -> str:
-    """What `/NAME words` asks: the text of the file with the words in place of `$ARGUMENTS`, or behind it.
+    """The question for `/NAME words`: the text of the file, with the words in place of `$ARGUMENTS` or appended.
 
-    Front matter between lines of `---` is left out.
-
-    Raises InvalidArgument where the file cannot be read.
+    Front matter between lines of `---` is dropped. Raises InvalidArgument if the file cannot be read.
     """
     try:
         text = _FRONT_MATTER.sub("", file.read_text(encoding="utf-8")[:MAX_CUSTOM_CHARS]).strip()

@@ -1,31 +1,27 @@
-"""`/memory`, `/skills` and `/pin`: what the model is given beside the conversation."""
+"""`/memory`, `/skills` and `/pin`: text that the model gets in addition to the conversation."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
+from clew.agent.memory import Memory, MemoryChangeResult, MemoryName
 from clew.cli.console import Console
 from clew.cli.pages import MARGIN, percent
 from clew.cli.text import clip, printable, printable_line, wrap
+from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
 from clew.handoff import unwrap
 from clew.messages import text_of
 from clew.tokens import counter_for
-from clew.turn import Pin
-
-if TYPE_CHECKING:
-    from clew.agent.memory import Memory, MemoryChangeResult, MemoryName
-    from clew.cli.tui.state import ChatState
-    from clew.turn import Conversation
+from clew.turn import Conversation, Pin
 
 MEMORY_FILES: tuple[MemoryName, ...] = ("memory", "user")
 MEMORY_VERBS = "add TEXT, user TEXT, remove PART or edit"
 WHEN_SEEN = "The model sees it in new conversations, and here after the next compaction."
 MAX_PINNED_SHARE = 0.10
-"""Of the window, for what a person pins: no compaction makes it smaller."""
+"""The share of the window for pins, which no compaction shortens."""
 _MESSAGE_NUMBER = re.compile(r"m?(\d{1,9})")
 _REMOVE_WORDS = re.compile(r"(?:remove|rm)\b\s*(.*)", re.DOTALL)
 _NOTE_LABEL = re.compile(r"note (\d+)")
@@ -50,7 +46,7 @@ async def run_memory(state: ChatState, words: str) -> None:
 
 
 async def _remove_entry(state: ChatState, part: str) -> MemoryChangeResult:
-    """Remove the one entry that holds the part, in whichever file it is."""
+    """Remove the entry that contains the text, from either file."""
     memory = state.app.memory
     holding = [which for which in MEMORY_FILES if any(part.casefold() in it.casefold() for it in memory.entries(which))]
     if len(holding) > 1:
@@ -123,7 +119,7 @@ async def run_pin(state: ChatState, words: str) -> None:
 
 
 async def _pin_from_words(state: ChatState, conversation: Conversation, words: str) -> Pin:
-    """The text that is to be pinned, and its label."""
+    """The text to pin, with a label."""
     if words == "last":
         return _pin_of_last_reply(conversation)
     if number := _MESSAGE_NUMBER.fullmatch(words):
