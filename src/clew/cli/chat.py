@@ -27,7 +27,7 @@ from clew.cli.options import (
     set_option,
 )
 from clew.config import LoadedConfig, ModelSettings, clew_home, load_config
-from clew.errors import ClewError, InvalidArgument, NoModel, StoreError
+from clew.errors import ClewError, InvalidArgument, NoModel, ProviderRefused, StoreError
 
 if TYPE_CHECKING:
     from clew.agent import ApprovalMode, AskPerson
@@ -178,14 +178,14 @@ async def _ask_once(options: ChatOptions, console: Console) -> int:
 
 def _report_failure(problem: ClewError, options: ChatOptions, console: Console, session: str | None = None) -> int:
     """Print the error, as text or JSON; returns the exit code."""
-    from clew.cli.tui.exchange import problem_json, problem_line
+    from clew.cli.tui.exchange import explain_problem, problem_json
 
     if options.json_stream:
         console.print_json_line({"event": "error", **problem_json(problem, session)})
     elif console.as_json:
         console.print_json(problem_json(problem, session))
     else:
-        console.error(problem_line(problem))
+        console.error(explain_problem(problem) if isinstance(problem, ProviderRefused) else str(problem))
     return exit_code(problem)
 
 

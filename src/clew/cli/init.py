@@ -6,6 +6,7 @@ bubblewrap is available, the sandbox for commands is offered as well.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ import click
 
 from clew.app.model_choice import LOCAL
 from clew.cli.console import Console
-from clew.cli.models import fetch_file, use_model
+from clew.cli.models import fetch_file, served_models, use_model
 from clew.cli.options import base_url_option, command, complete_models, option, provider_option
 from clew.cli.text import printable, wrap
 from clew.config import (
@@ -35,10 +36,8 @@ from clew.providers import (
     FETCHABLE_MODELS,
     PROVIDER_PRESETS,
     ProviderPreset,
-    RetryPolicy,
     local_models,
     preset_for,
-    provider_for,
 )
 
 EXAMPLES = """\
@@ -247,22 +246,12 @@ def _ask_served_model(address: str, console: Console, prompts: SetupPrompts) -> 
 
 def _served_models(address: str, console: Console) -> list[str]:
     """The models that a server lists; none, with a note, if the request fails."""
-    import asyncio
-
-    async def ask() -> list[str]:
-        provider = provider_for(
-            ModelSettings(base_url=address), environ=console.environ, retry_policy=RetryPolicy(idle_seconds=10.0)
-        )
-        try:
-            return [str(row["id"]) for row in await provider.models() if row.get("id")]
-        finally:
-            await provider.close()
-
     try:
-        return asyncio.run(ask())[:MAX_SERVED]
+        _, listed = asyncio.run(served_models(ModelSettings(base_url=address), console))
     except ClewError as problem:
         console.note(f"{printable(address)} could not list its models: {problem}")
         return []
+    return [str(row["id"]) for row in listed if row.get("id")][:MAX_SERVED]
 
 
 def _take_key(console: Console, prompts: SetupPrompts) -> None:

@@ -46,8 +46,25 @@ from clew.config import (
     set_in_file,
     unset_in_file,
 )
-from clew.errors import ClewError, InvalidArgument
-from clew.providers import FETCHABLE_MODELS, LocalModel, chosen_local_model, local_models, models_folder, trained_window
+from clew.errors import ClewError, InvalidArgument, ProviderRefused
+from clew.providers import (
+    FETCHABLE_MODELS,
+    LocalModel,
+    LocalProvider,
+    RetryPolicy,
+    choose_local_model,
+    chosen_local_model,
+    explain_refusal,
+    fetch_model,
+    is_local_model,
+    key_variables,
+    local_model_file,
+    local_models,
+    models_folder,
+    preset_for,
+    provider_for,
+    trained_window,
+)
 from clew.tokens import LearntLimit, LearntLimits, Window, known_model, window_of
 from clew.usage import Price, price_of
 
@@ -208,7 +225,6 @@ def get(console: Console, name: str) -> int:
 
 def fetch_file(name: str, console: Console) -> Path:
     """Download a model file, with progress."""
-    from clew.providers import fetch_model
 
     def report(done: int, total: int | None) -> None:
         share = f" of {format_bytes(total)} ({100 * done // total}%)" if total else ""
@@ -232,8 +248,6 @@ def use(console: Console, name: str, provider: str | None, base_url: str | None)
 
 def use_model(name: str, provider: str | None, base_url: str | None, console: Console) -> None:
     """Write a model to the config, and print its properties and missing settings."""
-    from clew.providers import provider_for
-
     before = read_config(console.environ)
     if base_url is not None:
         chosen = ModelSettings(name=name, provider=provider, base_url=base_url)
@@ -272,8 +286,6 @@ def _similar(facts: ModelFacts) -> str:
 
 def _write_settings(before: LoadedConfig, chosen: ModelSettings, home: Path, console: Console) -> None:
     """Write the chosen model to the file; settings that belonged to the former one are removed."""
-    from clew.providers import choose_local_model
-
     path = config_path(console.environ)
     for field in ("context_length", "base_url", "api_key_env", "provider", "name"):
         key, value = f"model.{field}", getattr(chosen, field)
@@ -331,7 +343,6 @@ def show(console: Console, name: str | None, provider: str | None) -> int:
 @json_option
 def key(console: Console, provider: str, place: KeyPlace | None, remove: bool) -> int:
     from clew.cli.init import read_key, store_key
-    from clew.providers import preset_for
 
     preset = preset_for(provider, None, None)
     fields = {"provider": preset.name, "variable": preset.key_env}
@@ -390,8 +401,6 @@ class ModelFacts:
 
 def model_facts(settings: ModelSettings, console: Console) -> ModelFacts:
     """Properties of a model; raises `InvalidArgument` for an unknown provider."""
-    from clew.providers import LocalProvider, is_local_model, key_variables, local_model_file, preset_for
-
     name = settings.name or ""
     limits = LearntLimits(learnt_limits_path(console.environ))
     learnt = tuple(limits.of_model(name))
@@ -460,30 +469,31 @@ class ProviderModels:
 async def _ask_provider(
     asked: str | None, words: Sequence[str], config: LoadedConfig, console: Console
 ) -> ProviderModels:
-    from clew.providers import LocalProvider, ProviderRefused, RetryPolicy, explain_refusal, provider_for
-
     settings = config.settings.model
     if asked and asked != settings.provider:
         settings = ModelSettings(provider=asked)
     if not (settings.provider or settings.base_url or settings.name):
         return ProviderModels("", (), "there is no provider to ask; --provider NAME names one, such as openai")
+    if is_local_model(settings.provider, settings.base_url, settings.name):
+        console.note("the model in use is on this machine; --provider NAME lists the models of a provider")
+        return ProviderModels("local")
     name = asked or settings.provider or settings.base_url or settings.name or ""
     try:
-        provider = provider_for(
-            settings, environ=console.environ, retry_policy=RetryPolicy(retries=1, idle_seconds=30.0)
-        )
-        if isinstance(provider, LocalProvider):
-            console.note("the model in use is on this machine; --provider NAME lists the models of a provider")
-            return ProviderModels(provider.name)
-        with console.phase(f"asking {provider.name}"):
-            try:
-                listed = await provider.models()
-            finally:
-                await provider.close()
+        provider, listed = await served_models(settings, console)
     except ClewError as error:
         why = explain_refusal(error) if isinstance(error, ProviderRefused) else error
         return ProviderModels(name, (), f"{name} could not list its models: {why}")
-    return ProviderModels(provider.name, listed_models(listed, provider.name, words))
+    return ProviderModels(provider, listed_models(listed, provider, words))
+
+
+async def served_models(settings: ModelSettings, console: Console) -> tuple[str, Sequence[Mapping[str, Any]]]:
+    """The name of a provider, and the models that it lists."""
+    provider = provider_for(settings, environ=console.environ, retry_policy=RetryPolicy(retries=1, idle_seconds=30.0))
+    with console.phase(f"asking {provider.name}"):
+        try:
+            return provider.name, await provider.models()
+        finally:
+            await provider.close()
 
 
 def listed_models(listed: Sequence[Mapping[str, Any]], provider: str, words: Sequence[str]) -> list[ModelFacts]:

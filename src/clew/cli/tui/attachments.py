@@ -63,13 +63,17 @@ def question_message(
     taken: list[str] = []
     notices = [f"there is no file {name} in {project.name or project}; the name alone is sent" for name in missing]
     for named in found:
-        if named.path.is_dir():
-            block, note = _folder_block(named)
-        elif named.path.suffix.lower() in _IMAGE_TYPES:
-            pictures.append(_image_part(named.path))
-            block, note = "", f"{named.name}: attached as a picture"
-        else:
-            block, note = _file_block(named, max_chars)
+        try:
+            if named.path.is_dir():
+                block, note = _folder_block(named)
+            elif named.path.suffix.lower() in _IMAGE_TYPES:
+                pictures.append(_image_part(named))
+                block, note = "", f"{named.name}: attached as a picture"
+            else:
+                block, note = _file_block(named, max_chars)
+        except OSError as error:
+            problem = f"{named.name} cannot be read: {error.strerror}"
+            raise InvalidArgument(problem, remedy="name another file") from error
         blocks += [block] if block else []
         taken.append(note)
     text = "\n\n".join([line, *blocks, *outputs])
@@ -122,14 +126,7 @@ def _exists(project: Path, name: str) -> bool:
 
 
 def _file_block(named: NamedPath, max_chars: int) -> tuple[str, str]:
-    try:
-        if named.path.stat().st_size > MAX_FILE_BYTES:
-            raise InvalidArgument(
-                f"{named.name} has more than {MAX_FILE_BYTES:,} bytes", remedy="ask the model to read_file it"
-            )
-        content = named.path.read_bytes()
-    except OSError as error:
-        raise InvalidArgument(f"{named.name} cannot be read: {error.strerror}", remedy="name another file") from error
+    content = _read(named, MAX_FILE_BYTES, "ask the model to read_file it")
     text = None if is_binary(content[:8192]) else decode_file(content)
     if text is None:
         raise InvalidArgument(
@@ -146,12 +143,7 @@ def _file_block(named: NamedPath, max_chars: int) -> tuple[str, str]:
 
 
 def _folder_block(named: NamedPath) -> tuple[str, str]:
-    try:
-        names = sorted(f"{each.name}/" if each.is_dir() else each.name for each in named.path.iterdir())
-    except OSError as error:
-        raise InvalidArgument(
-            f"{named.name} cannot be listed: {error.strerror}", remedy="name another folder"
-        ) from error
+    names = sorted(f"{each.name}/" if each.is_dir() else each.name for each in named.path.iterdir())
     listed = names[:MAX_LISTED]
     if len(names) > MAX_LISTED:
         listed.append(f"[{len(names) - MAX_LISTED:,} more]")
@@ -159,12 +151,13 @@ def _folder_block(named: NamedPath) -> tuple[str, str]:
     return block, f"{named.name}: its {plural(len(names), 'name')} attached"
 
 
-def _image_part(path: Path) -> Part:
-    try:
-        if path.stat().st_size > MAX_IMAGE_BYTES:
-            raise InvalidArgument(f"{path} has more than {MAX_IMAGE_BYTES:,} bytes", remedy="make the picture smaller")
-        encoded = base64.b64encode(path.read_bytes()).decode()
-    except OSError as error:
-        raise InvalidArgument(f"{path} cannot be read: {error.strerror}", remedy="name another picture") from error
-    kind = _IMAGE_TYPES[path.suffix.lower()]
+def _image_part(named: NamedPath) -> Part:
+    encoded = base64.b64encode(_read(named, MAX_IMAGE_BYTES, "make the picture smaller")).decode()
+    kind = _IMAGE_TYPES[named.path.suffix.lower()]
     return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{encoded}"}}
+
+
+def _read(named: NamedPath, max_bytes: int, remedy: str) -> bytes:
+    if named.path.stat().st_size > max_bytes:
+        raise InvalidArgument(f"{named.name} has more than {max_bytes:,} bytes", remedy=remedy)
+    return named.path.read_bytes()

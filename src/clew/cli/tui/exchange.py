@@ -85,11 +85,6 @@ def explain_problem(problem: ClewError) -> str:
     return str(problem)
 
 
-def problem_line(problem: ClewError) -> str:
-    """The error as a line on stderr."""
-    return explain_problem(problem) if isinstance(problem, ProviderRefused) else str(problem)
-
-
 def problem_json(problem: ClewError, session: str | None = None) -> dict[str, Any]:
     """The error as JSON, with the session that has the question."""
     error: dict[str, Any] = {"type": type(problem).__name__, **failure_json(problem)["error"]}
