@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from clew.agent import ToolActivity
 from clew.agent.process_output import CommandOutput
 from clew.agent.processes import ProcessGroup, shell_command
@@ -184,7 +182,7 @@ class Chat:
         """Cancel the current task, the second time without waiting: Ctrl-C. False if typed text is to be cleared."""
         if self._task is None:
             if not has_text:
-                self.screen.print(Text(HOW_TO_LEAVE, "dim"))
+                self.screen.say(HOW_TO_LEAVE, "dim")
             return not has_text
         if self._task.cancelling():
             self._abandoned.set()
@@ -202,7 +200,7 @@ class Chat:
             self._lines.clear()
             self.state.put_text("\n".join(waiting))
             back = "the queued line is" if len(waiting) == 1 else f"the {len(waiting)} queued lines are"
-            self.screen.print(Text(f"{back} back in the input; Enter asks, Ctrl-C clears", "yellow"))
+            self.screen.say(f"{back} back in the input; Enter asks, Ctrl-C clears", "yellow")
         self._show_queue()
 
     def _show_queue(self) -> None:
@@ -245,7 +243,7 @@ class Chat:
 
     async def _fold_idle(self, conversation: Conversation) -> None:
         if await conversation.fold_before_expiry():
-            self.screen.print(Text("folded while idle, before the provider's cache expired; /compress --undo", "dim"))
+            self.screen.say("folded while idle, before the provider's cache expired; /compress --undo", "dim")
             await self.refresh()
 
     async def _run_line(self, line: str) -> None:
@@ -263,7 +261,7 @@ class Chat:
         self._report_defect(self._task)
         self._task = None
         if was_stopped:
-            self.screen.print(Text("stopped; the reply so far is kept" if is_question else "stopped", "yellow"))
+            self.screen.say("stopped; the reply so far is kept" if is_question else "stopped", "yellow")
         await self._guarded(self.refresh())
 
     def _work_for(self, line: str) -> tuple[bool, Coroutine[Any, Any, None]]:
@@ -280,7 +278,7 @@ class Chat:
             await work
         except ClewError as problem:
             self._observer.finish_reply()
-            self.screen.print(Text(sanitize(explain_problem(problem)), "red"))
+            self.screen.say(explain_problem(problem), "red")
 
     def _report_defect(self, work: asyncio.Task[None]) -> None:
         """Print an unexpected exception instead of ending the chat."""
@@ -289,9 +287,7 @@ class Chat:
             _log.debug("a line of the chat failed", exc_info=defect)
             where = traceback.extract_tb(defect.__traceback__)[-1]
             what = f"{type(defect).__name__}: {defect} (at {Path(where.filename).name}:{where.lineno})"
-            self.screen.print(
-                Text(sanitize(f"Clew itself failed, please report it: {what}. The chat continues."), "red")
-            )
+            self.screen.say(f"Clew itself failed, please report it: {what}. The chat continues.", "red")
 
     async def _command(self, line: str) -> None:
         name, _, words = line.strip()[1:].partition(" ")
@@ -301,7 +297,7 @@ class Chat:
             self.state.questions.append(custom_question(own, words.strip()))
             return
         if command is None:
-            self.screen.print(Text(unknown_command(name), "yellow"))
+            self.screen.say(unknown_command(name), "yellow")
             return
         await command.run(self.state, words.strip())
 
@@ -316,7 +312,7 @@ class Chat:
         output = await run_user_command(command, self.state.app, self._observer)
         if is_shared:
             self.state.attached.append(command_output_block(command, output))
-            self.screen.print(Text("  the next question includes this output", "dim"))
+            self.screen.say("  the next question includes this output", "dim")
 
     async def _ask(self, line: str) -> None:
         app, attached = self.state.app, self.state.attached
@@ -326,9 +322,9 @@ class Chat:
             line, app.project, [*attached, *([PLAN_NOTE] if is_plan else [])], app.max_result_chars
         )
         for note in asked.taken:
-            self.screen.print(Text(f"  {sanitize(note)}", "dim"))
+            self.screen.say(f"  {note}", "dim")
         for note in asked.missing:
-            self.screen.print(Text(f"  {sanitize(note)}", "yellow"))
+            self.screen.say(f"  {note}", "yellow")
         await self._set_title(line)
         attached.clear()
         await self._ask_message(asked.message)
@@ -340,7 +336,7 @@ class Chat:
         self.questions_asked += 1
         exchange = await self.state.app.agent.ask(self.state.session, message, self._observer)
         if exchange.hit_round_limit:
-            self.screen.print(Text(f"stopped after {exchange.rounds} rounds; ask it to continue", "yellow"))
+            self.screen.say(f"stopped after {exchange.rounds} rounds; ask it to continue", "yellow")
 
     async def _set_title(self, line: str) -> None:
         """Use the start of the first question as the title of a session without one."""
@@ -353,7 +349,7 @@ class Chat:
     def _echo(self, line: str) -> None:
         self.screen.blank_line()
         sign = self.screen.look.sign("›", ">")
-        self.screen.print(Text(f"{sign} " + "\n  ".join(_echo_rows(sanitize(line).rstrip())), "bold cyan"))
+        self.screen.say(f"{sign} " + "\n  ".join(_echo_rows(sanitize(line).rstrip())), "bold cyan")
         self.screen.refresh()
 
     async def refresh(self) -> None:

@@ -137,7 +137,7 @@ class ScreenObserver(AgentObserver):
             hidden = len(lines) - MAX_COMMAND_LINES
             self._print_dim(f"  … {hidden:,} lines before; /output {len(self.outputs)} shows all")
         for line in lines[-MAX_COMMAND_LINES:] if text.strip() else []:
-            self._screen.print(Text(f"  {line}"))
+            self._screen.say(f"  {line}")
 
     def _print_tool_call(self, headline: str, how: str, *, is_error: bool) -> None:
         """Print a call on one line; the headline is cut, not the outcome."""
@@ -204,7 +204,7 @@ class ScreenObserver(AgentObserver):
         arrow = self._screen.look.sign("→", "->")
         who = f", written by {done.written_by}" if done.written_by else ""
         text = f"compacted {done.tokens_before:,} {arrow} {done.tokens_after:,} tokens{seconds}{who}; {UNDO_HINT}"
-        self._screen.print(Text(text, "magenta"))
+        self._screen.say(text, "magenta")
         for warning in done.warnings:
             self._warn(warning)
 
@@ -234,4 +234,4 @@ class ScreenObserver(AgentObserver):
 
     def _warn(self, words: str) -> None:
         if words:
-            self._screen.print(Text(sanitize(words), "yellow"))
+            self._screen.say(words, "yellow")

@@ -359,14 +359,14 @@ class ApprovalPrompts:
                 if found is not None:
                     break
                 shown = clip(sanitize_line(typed), 30)
-                self._screen.print(Text(f"  {shown!r} is no answer: {CHOICES}", "yellow"))
-            self._screen.print(Text(f"  {_ANSWERS[found[0]]}", "dim"))
+                self._screen.say(f"  {shown!r} is no answer: {CHOICES}", "yellow")
+            self._screen.say(f"  {_ANSWERS[found[0]]}", "dim")
             return found
 
     async def confirm(self, question: str) -> bool:
         """Ask yes or no; anything but yes is no."""
         async with self._one_at_a_time:
-            self._screen.print(Text(f"{sanitize(question)} [y/n]", "bold"))
+            self._screen.say(f"{question} [y/n]", "bold")
             return (await self._next_line("[y/n]")).strip().lower() in ONCE
 
     async def _next_line(self, label: str) -> str:

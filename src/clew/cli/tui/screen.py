@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from clew.cli.text import clip, sanitize, sanitize_line, tail_rows
 from clew.cli.tui.markdown import MarkdownBlock, TerminalLook, block_renderable, render
 
@@ -162,6 +164,10 @@ class Screen:
     def print(self, renderable: RenderableType) -> None:
         """Queue permanent output."""
         self._put(render(renderable, self.width, self.look))
+
+    def say(self, words: str, style: str = "") -> None:
+        """Print words, sanitized."""
+        self.print(Text(sanitize(words), style))
 
     def print_first(self, renderable: RenderableType) -> None:
         """Queue permanent output before everything that is queued."""

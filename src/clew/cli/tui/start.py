@@ -91,7 +91,7 @@ async def _print_summary(chat: Chat) -> None:
     chat.screen.blank_line()
     lines = summary_lines(await chat.summary()) if chat.is_kept else ["nothing was asked, nothing is kept"]
     for line in lines:
-        chat.screen.print(Text(sanitize(line), "dim"))
+        chat.screen.say(line, "dim")
     await chat.screen.flush()
 
 
