@@ -6,9 +6,10 @@ The code of a command is imported when it runs, so that a chat starts quickly.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -81,113 +82,97 @@ def _engines(state: ChatState, words: str) -> Iterable[str]:
     return dict.fromkeys(plugin.name for plugin in state.app.engines.catalog.plugins() if not plugin.problem)
 
 
-def _starting_with(choices: Iterable[str], words: str) -> Iterable[str]:
-    typed = words.lower()
-    return (choice for choice in choices if choice.lower().startswith(typed) and choice != words)
+_CHOICES: Mapping[str, Choices] = {
+    "compress": _compress_flags,
+    "undo": lambda *_: ["--keep-files"],
+    "output": lambda state, _: [str(number) for number in range(len(state.outputs), 0, -1)],
+    "mode": lambda *_: EDIT_MODES,
+    "usage": lambda *_: ["all"],
+    "resume": lambda state, _: state.names,
+    "search": lambda _, words: ["--here"] if words.startswith("-") else [],
+    "state": lambda *_: ["all", *STATE_KINDS],
+    "model": _models,
+    "engine": _engines,
+    "memory": lambda *_: ["add ", "user ", "remove ", "edit"],
+    "skills": lambda state, _: [skill.name for skill in state.app.skills],
+    "pin": lambda *_: ["last", "remove "],
+    "help": lambda *_: [command.name for command in COMMANDS],
+}
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
-def _command(name: str, usage: str, about: str, where: str, choices: Choices | None = None) -> SlashCommand:
-    """A command whose function `run_<name>` in module `where` of `clew.cli` is imported when it runs."""
+def _commands(module: str, *rows: tuple[str, str, str]) -> Iterator[SlashCommand]:
+    """Commands whose functions `run_<name>` in a module of `clew.cli` are imported when they run."""
+    for name, usage, about in rows:
+        yield SlashCommand(
+            name, usage, about, partial(_run, module, name), _CHOICES.get(name) and partial(_complete, name)
+        )
 
-    async def run(state: ChatState, words: str) -> None:
-        await getattr(import_module(f"clew.cli.{where}"), f"run_{name}")(state, words.strip())
 
-    def complete(state: ChatState, words: str) -> Iterable[str]:
-        return _starting_with(choices(state, words), words) if choices is not None else ()
+async def _run(module: str, name: str, state: ChatState, words: str) -> None:
+    await getattr(import_module(f"clew.cli.{module}"), f"run_{name}")(state, words.strip())
 
-    return SlashCommand(name, usage, about, run, complete if choices is not None else None)
+
+def _complete(name: str, state: ChatState, words: str) -> Iterable[str]:
+    typed = words.lower()
+    return (it for it in _CHOICES[name](state, words) if it.lower().startswith(typed) and it != words)
 
 
 COMMANDS: tuple[SlashCommand, ...] = (
-    _command(
+    *_commands(
         "compress",
-        "[focus] | --preview [--full] [focus] | --apply | --undo",
-        "fold older messages into a handoff now",
-        "compress",
-        _compress_flags,
+        (
+            "compress",
+            "[focus] | --preview [--full] [focus] | --apply | --undo",
+            "fold older messages into a handoff now",
+        ),
     ),
-    _command("retry", "", "ask the last question again", "tui.commands.last_question"),
-    _command(
-        "undo",
-        "[--keep-files]",
-        "undo the last question, its answer and its file edits",
+    *_commands(
         "tui.commands.last_question",
-        lambda *_: ["--keep-files"],
+        ("retry", "", "ask the last question again"),
+        ("undo", "[--keep-files]", "undo the last question, its answer and its file edits"),
+        ("edit", "[text]", "undo the last question and change it"),
     ),
-    _command("edit", "[text]", "undo the last question and change it", "tui.commands.last_question"),
-    _command(
-        "output",
-        "[number [line]]",
-        "the whole output of a tool or command",
-        "tui.commands.output",
-        lambda state, _: [str(number) for number in range(len(state.outputs), 0, -1)],
-    ),
-    _command(
-        "mode",
-        "[allow | ask | plan]",
-        "edit files freely, ask before each, or only plan",
+    *_commands("tui.commands.output", ("output", "[number [line]]", "the whole output of a tool or command")),
+    *_commands(
         "tui.commands.mode",
-        lambda *_: EDIT_MODES,
+        ("mode", "[allow | ask | plan]", "edit files freely, ask before each, or only plan"),
+        ("plan", "[question]", "only read, until you approve the plan"),
     ),
-    _command("plan", "[question]", "only read, until you approve the plan", "tui.commands.mode"),
-    _command("context", "", "what fills the window, as a bar with numbers", "context"),
-    _command("usage", "[all]", "tokens and cost of this conversation, or of all", "usage", lambda *_: ["all"]),
-    _command("insights", "[days]", "tokens and cost of the last days", "usage"),
-    _command("new", "[title]", "start a new conversation; this one is kept", "sessions"),
-    _command(
-        "resume", "[number | id | title]", "continue an earlier conversation", "sessions", lambda state, _: state.names
+    *_commands("context", ("context", "", "what fills the window, as a bar with numbers")),
+    *_commands(
+        "usage",
+        ("usage", "[all]", "tokens and cost of this conversation, or of all"),
+        ("insights", "[days]", "tokens and cost of the last days"),
     ),
-    _command("sessions", "[words]", "list conversations", "sessions"),
-    _command(
-        "search",
-        "[--here] words",
-        "search all stored messages",
-        "search",
-        lambda _, words: ["--here"] if words.startswith("-") else [],
+    *_commands(
+        "sessions",
+        ("new", "[title]", "start a new conversation; this one is kept"),
+        ("resume", "[number | id | title]", "continue an earlier conversation"),
+        ("sessions", "[words]", "list conversations"),
     ),
-    _command("tree", "", "this conversation as a tree: compactions, branches", "sessions"),
-    _command("map", "[part]", "the map of folded messages (engine lcm)", "maps"),
-    _command(
+    *_commands("search", ("search", "[--here] words", "search all stored messages")),
+    *_commands("sessions", ("tree", "", "this conversation as a tree: compactions, branches")),
+    *_commands("maps", ("map", "[part]", "the map of folded messages (engine lcm)")),
+    *_commands(
         "state",
-        "[kind | words | all] [m120]",
-        "files, tests, settings, rules, tasks: values now, or at a message",
-        "state",
-        lambda *_: ["all", *STATE_KINDS],
+        ("state", "[kind | words | all] [m120]", "files, tests, settings, rules, tasks: values now, or at a message"),
     ),
-    _command("model", "[name]", "the model and its window; or choose another", "models", _models),
-    _command("engine", "[name]", "list the context engines, or choose one", "plugins", _engines),
-    _command(
-        "memory",
-        "[add text | user text | remove part | edit]",
-        "what is remembered between sessions",
+    *_commands("models", ("model", "[name]", "the model and its window; or choose another")),
+    *_commands("plugins", ("engine", "[name]", "list the context engines, or choose one")),
+    *_commands(
         "tui.commands.memory",
-        lambda *_: ["add ", "user ", "remove ", "edit"],
+        ("memory", "[add text | user text | remove part | edit]", "what is remembered between sessions"),
+        ("skills", "[name]", "list the skills, or open one"),
+        ("pin", "[last | mN | text | remove N]", "keep a text word for word in every request"),
     ),
-    _command(
-        "skills",
-        "[name]",
-        "list the skills, or open one",
-        "tui.commands.memory",
-        lambda state, _: [skill.name for skill in state.app.skills],
-    ),
-    _command(
-        "pin",
-        "[last | mN | text | remove N]",
-        "keep a text word for word in every request",
-        "tui.commands.memory",
-        lambda *_: ["last", "remove "],
-    ),
-    _command(
-        "help",
-        "[command]",
-        "every command, or all about one",
+    *_commands(
         "tui.commands.help",
-        lambda *_: [command.name for command in COMMANDS],
+        ("help", "[command]", "every command, or all about one"),
+        ("quit", "", "leave; the conversation is kept"),
     ),
-    _command("quit", "", "leave; the conversation is kept", "tui.commands.help"),
 )
 
 
