@@ -676,15 +676,13 @@ def _parse_arguments(words: str) -> CompressArguments:
         flag, _, rest = rest.partition(" ")
         if flag not in FLAGS:
             raise InvalidArgument(
-                f"/compress knows no {flag}", remedy=f"it takes {', '.join(FLAGS)} or words to focus on"
+                f"/compress has no option {flag}", remedy=f"it takes {', '.join(FLAGS)} or words to focus on"
             )
         flags.append(flag)
         rest = rest.strip()
     alone = {"--apply", "--undo"}.intersection(flags)
     if alone and (len(flags) > 1 or rest):
-        raise InvalidArgument(
-            f"/compress {min(alone)} takes nothing beside it", remedy="it undoes or applies the newest one"
-        )
+        raise InvalidArgument(f"/compress {min(alone)} takes no other arguments", remedy="leave out the rest")
     if flags == ["--full"]:
         flags.append("--preview")
     return CompressArguments(frozenset(flags), rest or None)

@@ -167,7 +167,7 @@ async def _probe(url: str, console: Console) -> int:
     from clew.gateway import check_clients, probe_gateway
 
     if not url.startswith(("http://", "https://")):
-        raise InvalidArgument(f"doctor: --gateway: {url!r} is no address", remedy=f"give one as {DEFAULT_GATEWAY}")
+        raise InvalidArgument(f"doctor: --gateway: {url!r} is not an address", remedy=f"give one as {DEFAULT_GATEWAY}")
     address = url.rstrip("/").removesuffix("/v1")
     with console.phase(f"asking {address}"):
         findings = await probe_gateway(address, console.environ.get("CLEW_KEY"))

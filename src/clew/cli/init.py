@@ -133,7 +133,7 @@ def setup_options(home: Path, where_key: Callable[[str], str | None]) -> list[Se
             options.append(
                 SetupOption("fetch", f"{row.name}, a small one that runs here", f"{size}, no key needed", row.name)
             )
-    options.append(SetupOption("key", "a provider that I have a key for", "the key is asked for and stored"))
+    options.append(SetupOption("key", "a provider that I have a key for", "asks for the key and stores it"))
     options.append(SetupOption("address", "a server at an address", "OpenAI-compatible: Ollama, vLLM, llama.cpp, ..."))
     return options
 
@@ -213,7 +213,7 @@ def _ask_number(options: Sequence[SetupOption], console: Console, prompts: Setup
             return None
         if typed.isascii() and typed.isdigit() and 1 <= int(typed[:4]) <= len(options):
             return options[int(typed) - 1]
-        console.note(f"{printable(typed)!r} is no number from 1 to {len(options)}")
+        console.note(f"{printable(typed)!r} is not a number from 1 to {len(options)}")
 
 
 def _take(option: SetupOption, console: Console, prompts: SetupPrompts) -> None:

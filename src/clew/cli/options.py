@@ -27,6 +27,8 @@ Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 MODES = ("observe", "spill", "compact")
 """Modes of a gateway."""
+STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
+"""Kinds of facts of a conversation, in the order of `FACT_KINDS`."""
 MAX_SUGGESTIONS = 3
 MAX_COMPLETED_SESSIONS = 200
 _MIN_PREFIX = 2
@@ -223,7 +225,7 @@ def parse_count(text: str, least: int = 0) -> int:
 def parse_address(text: str) -> str:
     """The address of an endpoint."""
     if not text.startswith(("http://", "https://")):
-        raise BadValue(f"{text!r} is no address", "give one that begins with http:// or https://")
+        raise BadValue(f"{text!r} is not an address", "give one that begins with http:// or https://")
     return text
 
 
@@ -257,7 +259,7 @@ def _parse_time(text: str, *, end: bool) -> datetime:
             return _day_boundary(date.fromisoformat(wanted), end)
         return datetime.fromisoformat(text.strip()).astimezone()
     except (ValueError, OverflowError, OSError):
-        raise BadValue(f"{text!r} is no moment", f"expects {EXPECTED_TIME}") from None
+        raise BadValue(f"{text!r} is not a time", f"expects {EXPECTED_TIME}") from None
 
 
 def _day_boundary(day: date, end: bool) -> datetime:

@@ -11,6 +11,7 @@ import click
 from clew.cli.console import Console
 from clew.cli.export import export_command
 from clew.cli.options import (
+    STATE_KINDS,
     OneOf,
     complete_sessions,
     message_number,
@@ -61,7 +62,6 @@ examples:
 )
 LIST_LIMIT = 20
 FIRST_ROWS = 3
-STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
 MIN_WIDTH_FOR_MODEL = 100
 MAX_COMPACTIONS = 4
 MAX_PREVIEW_CHARS = 400
@@ -175,13 +175,13 @@ sessions_command.add_command(export_command, "export")
 @verb(sessions_command, "rename", "give a conversation a title", NAMES_EPILOG)
 @session_argument
 @click.argument("title", metavar="TITLE", required=False)
-@click.option("--none", is_flag=True, help="take the title away")
+@click.option("--none", is_flag=True, help="remove the title")
 @store_options
 async def rename(console: Console, session: str, title: str | None, none: bool) -> int:
     if (title is None) == (not none):
-        raise InvalidArgument("sessions rename: TITLE is missing", remedy="give one, or --none to take the title away")
+        raise InvalidArgument("sessions rename: TITLE is missing", remedy="give one, or --none to remove the title")
     if title is not None and not title.strip():
-        raise InvalidArgument("an empty title is none", remedy="give some words, or --none to take the title away")
+        raise InvalidArgument("an empty title is none", remedy="give a title, or --none to remove it")
     async with stored_session(console, session) as (store, found):
         # The whole chain: it is displayed as one conversation with one title.
         for each in await store.sessions_of(found.conversation):
@@ -191,7 +191,7 @@ async def rename(console: Console, session: str, title: str | None, none: bool) 
     return console.show({"session": session_json(now)}, lambda: console.say(f"{now.id} {words}."))
 
 
-@verb(sessions_command, "undo", "take back the newest compaction: the former view returns", NAMES_EPILOG)
+@verb(sessions_command, "undo", "undo the newest compaction: the former view returns", NAMES_EPILOG)
 @session_argument
 @store_options
 async def undo(console: Console, session: str) -> int:
@@ -202,7 +202,7 @@ async def undo(console: Console, session: str) -> int:
     if undone is None:
         raise StoreError(f"no compaction is in effect in {tip.id}: its view is the whole history, nothing was undone")
     is_another = view.base is not None
-    again = "; the one before it is in effect, undo again to take that back too" if is_another else ""
+    again = "; the one before it is in effect, undo again to undo that too" if is_another else ""
     words = (
         f"The compaction of {format_time(undone.at)} ({folded_range(undone)} folded, "
         f"{token_change(undone, console)}) is undone: {tip.id} shows {plural(len(view.messages), 'message')} again, "
@@ -744,6 +744,7 @@ class TreeDrawing:
 # -- in a chat ---------------------------------------------------------------------------------------------------------
 
 MAX_LISTED = 15
+MAX_SPOKEN_COLUMNS = 200
 MAX_SEARCHED = 500
 """At most so many conversations are searched by their first message."""
 
@@ -803,9 +804,14 @@ def _resumed_facts(conversation: Conversation, model_before: str | None) -> Iter
     yield "tokens", f"{conversation.size.tokens:,} of {conversation.window.tokens:,}"
     model = conversation.target.model
     yield "model", f"{model}; before: {model_before}" if model_before else model
+    yield from spoken_facts(conversation)
+
+
+def spoken_facts(conversation: Conversation) -> Iterator[tuple[str, str]]:
+    """The newest question and answer, shortened."""
     spoken = [message for message in conversation.messages if message["role"] in ("user", "assistant")]
     for message in spoken[-2:]:
-        yield "you" if message["role"] == "user" else "it", message_preview(message)
+        yield "you" if message["role"] == "user" else "it", clip(message_preview(message), MAX_SPOKEN_COLUMNS)
 
 
 def _listed_session(state: ChatState, words: str) -> str | None:
@@ -814,7 +820,7 @@ def _listed_session(state: ChatState, words: str) -> str | None:
     if not number:
         return None
     if not state.listed:
-        raise InvalidArgument(f"there is no list yet that {number} could be of", remedy="/resume shows one")
+        raise InvalidArgument("no list has been shown yet", remedy="/resume shows one")
     if number > len(state.listed):
         raise InvalidArgument(
             f"the list has {plural(len(state.listed), 'conversation')}", remedy=f"there is no {number}"

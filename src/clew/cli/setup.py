@@ -178,7 +178,7 @@ def _run_hermes(console: Console, undo: bool, check: bool, show: bool) -> int:
         if show and not needed:
             console.print(f"{config.path}: nothing to change")
         elif changed:
-            console.print(f"{config.path}: {'took out' if undo else 'set'} {' and '.join(changed)}")
+            console.print(f"{config.path}: {'removed' if undo else 'set'} {' and '.join(changed)}")
         elif not check and not show:
             console.print(f"{config.path}: {'nothing of Clew is in it' if undo else 'both keys are set already'}")
         for problem in problems:

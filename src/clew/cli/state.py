@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from clew.cli.console import Console
+from clew.cli.options import STATE_KINDS
 from clew.cli.pages import format_time, iso_time, plural, table_lines
 from clew.cli.text import clip, display_width, fitting_chars, printable_line, whole_facts, wrap
 from clew.cli.tui.state import ChatState
@@ -22,17 +23,7 @@ MOST_ENDED_TASKS = 3
 NARROW_WIDTH = 50
 MORE_IN_CHAT = "/state files, /state WORDS or /state all"
 _AT = re.compile(r"(?:--at[ =]|at )?m(\d{1,9})\b|--at[ =](\d{1,9})\b")
-PLURALS: dict[FactKind, str] = {
-    "task": "tasks",
-    "branch": "branch",
-    "commit": "commits",
-    "tests": "tests",
-    "service": "services",
-    "setting": "settings",
-    "file": "files",
-    "rule": "rules",
-    "decision": "decisions",
-}
+PLURALS: dict[FactKind, str] = dict(zip(FACT_KINDS, STATE_KINDS, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

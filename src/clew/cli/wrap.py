@@ -154,7 +154,7 @@ async def _closing_line(
     calls = [it for it in exchanges if it.action != "count"]
     if not calls:
         line = (
-            f"nothing went through the gateway: {Path(program).name} has called no model, or an address of its own; "
+            f"nothing went through the gateway: {Path(program).name} called no model, or used another address; "
             "`clew serve --show all` shows how to set the address of a program"
         )
         return line, {"calls": 0, "failed": 0, "folds": 0, "sessions": [], "usage": None}

@@ -511,7 +511,7 @@ async def run_user_command(command: str, app: AgentApp, observer: ScreenObserver
     try:
         process = await ProcessGroup.start(shell_command(command), app.project, app.environ, on_bytes)
     except OSError as problem:
-        raise ClewError(f"the command could not be started: {problem.strerror}", remedy="see to the shell") from problem
+        raise ClewError(f"the command could not be started: {problem.strerror}", remedy="check the shell") from problem
     code: int | None = None
     try:
         code = await process.exit_code()

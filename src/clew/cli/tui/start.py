@@ -15,15 +15,14 @@ from rich.text import Text
 from clew import __version__
 from clew.app import AgentApp
 from clew.cli.pages import plural, short_count
-from clew.cli.sessions import message_preview
-from clew.cli.text import clip, sanitize
+from clew.cli.sessions import spoken_facts
+from clew.cli.text import sanitize
 from clew.cli.tui.chat import Chat, ChatTerminal, run_chat, summary_lines
 from clew.cli.tui.commands import COMMANDS, custom_commands
 from clew.cli.tui.prompt import LineCompleter, LineReader, open_history
 from clew.cli.tui.state import ScreenPage
 from clew.turn import Conversation
 
-PREVIEW_COLUMNS = 200
 SHORT_WINDOW_SOURCES = {
     "config": "as configured",
     "stated": "as the provider stated",
@@ -118,17 +117,11 @@ def greeting(app: AgentApp, conversation: Conversation, mode: str, *, resumed: s
         rows.append(
             ("resumed", f"{conversation.session}{title}, {plural(len(conversation.messages), 'message')} in view")
         )
-        rows += _last_messages(conversation)
+        rows += spoken_facts(conversation)
     head = Text.assemble(("clew ", "bold"), (__version__, "bold"), ("  /help lists commands, Ctrl-D leaves", "dim"))
     facts = ScreenPage(lambda console: console.print_lines(console.fact_lines(rows, names=9, gap=1)))
     notices = [Padding(Text(sanitize(notice), "yellow"), (0, 0, 0, 2)) for notice in app.notices]
     return Group(head, facts, *notices)
-
-
-def _last_messages(conversation: Conversation) -> list[tuple[str, str]]:
-    """The newest question and answer, shortened."""
-    spoken = [message for message in conversation.messages if message["role"] in ("user", "assistant")]
-    return [("you" if it["role"] == "user" else "it", clip(message_preview(it), PREVIEW_COLUMNS)) for it in spoken[-2:]]
 
 
 def _window_text(app: AgentApp, conversation: Conversation) -> str:

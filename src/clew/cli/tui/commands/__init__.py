@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from clew.cli.options import STATE_KINDS
 from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
 
@@ -40,7 +41,6 @@ ALIASES = {
     "commands": "help",
 }
 EDIT_MODES = ("allow", "ask", "plan")
-STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,4 +143,4 @@ def _tools_stay(question: LastQuestion) -> str:
 
 def _refuse_words(name: str, words: str) -> None:
     if words:
-        raise InvalidArgument(f"/{name} takes nothing behind it", remedy=f"/edit {words} would ask this instead")
+        raise InvalidArgument(f"/{name} takes no arguments", remedy=f"/edit {words} would ask this instead")

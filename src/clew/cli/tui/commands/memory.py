@@ -38,7 +38,7 @@ async def run_memory(state: ChatState, words: str) -> None:
     elif verb not in ("add", "user", "remove"):
         raise InvalidArgument(f"/memory {verb} is not known", remedy=f"it takes {MEMORY_VERBS}")
     elif not text:
-        raise InvalidArgument(f"/memory {verb} needs a text behind it: /memory {verb} short answers")
+        raise InvalidArgument(f"/memory {verb} needs a text: /memory {verb} short answers")
     elif verb == "remove":
         _show_change(state, await _remove_entry(state, text))
     else:
@@ -132,7 +132,7 @@ def _pin_of_last_reply(conversation: Conversation) -> Pin:
     for message, number in zip(reversed(conversation.messages), reversed(conversation.view.seqs), strict=True):
         if message["role"] == "assistant" and text_of(message).strip() and unwrap(message) is None:
             return Pin("handoff" if number is None else f"m{number}", text_of(message))
-    raise InvalidArgument("there is no reply yet that could be pinned", remedy="/pin TEXT pins words of your own")
+    raise InvalidArgument("there is no reply to pin yet", remedy="/pin TEXT pins words of your own")
 
 
 async def _pin_of_message(state: ChatState, conversation: Conversation, number: int) -> Pin:
@@ -145,9 +145,7 @@ async def _pin_of_message(state: ChatState, conversation: Conversation, number: 
         )
     text = text_of(rows[0].message)
     if not text.strip():
-        raise InvalidArgument(
-            f"m{number} holds no text that could be pinned", remedy="it only calls tools or shows pictures"
-        )
+        raise InvalidArgument(f"m{number} has no text to pin", remedy="it only calls tools or shows pictures")
     return Pin(f"m{number}", text)
 
 
@@ -187,7 +185,7 @@ async def _remove_pin(state: ChatState, conversation: Conversation, words: str) 
 def _list_pins(state: ChatState, conversation: Conversation) -> None:
     pins = conversation.pins
     if not pins:
-        state.show_text("Nothing is pinned. /pin last, /pin mN or /pin TEXT keeps a text word for word, always.")
+        state.show_text("Nothing is pinned. /pin last, /pin mN or /pin TEXT keeps a text verbatim.")
         return
     in_view = {text_of(message) for message in conversation.messages}
     rows = [("", "pin", "tokens", "", "text")] + [
@@ -206,7 +204,7 @@ def _list_pins(state: ChatState, conversation: Conversation) -> None:
     def lines(console: Console) -> Iterator[str]:
         yield from console.headed_table(rows, "><><<")
         together = f"{total:,} tokens together, {share} of the window."
-        yield from console.hint_lines(f"{together} /pin remove N takes one away.")
+        yield from console.hint_lines(f"{together} /pin remove N removes one.")
 
     state.show_lines(lines)
 
