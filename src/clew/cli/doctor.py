@@ -94,15 +94,15 @@ async def doctor_command(console: Console, repair: bool, quarantined: bool, gate
     location = configured_store(console)
     if quarantined and location.exists:
         return await _show_quarantined(location, console)
-    programs = _check_programs(console.environ)
+    programs = ProgramChecks.of(console.environ)
     if not location.exists:
-        fields = {"store": location.label, "ok": programs.is_ok, "exists": False, "checks": [], **programs.as_json()}
+        fields = {"store": location.label, "ok": programs.is_ok, "exists": False, "checks": [], **asdict(programs)}
         console.show(fields, lambda: console.print(f"{location.empty_message} Nothing to check."))
     else:
         report = await _diagnose(location, console)
         if repair and any(finding.is_repairable for finding in report.findings):
             report = await _repair(location, report, console)
-        fields = {**doctor_json(report), "ok": report.is_ok and programs.is_ok, **programs.as_json()}
+        fields = {**doctor_json(report), "ok": report.is_ok and programs.is_ok, **asdict(programs)}
         console.show(fields, lambda: print_doctor(report, console, repairing=repair))
     if not console.as_json:
         _print_programs(programs, console)
@@ -148,19 +148,16 @@ class ProgramChecks:
     hermes: HermesCheck | None
     mcp: tuple[McpCheck, ...]
 
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> ProgramChecks:
+        from clew.integrations.hermes_setup import check_hermes
+        from clew.integrations.mcp_setups import check_mcp_clients
+
+        return cls(check_hermes(environ), check_mcp_clients(environ))
+
     @property
     def is_ok(self) -> bool:
         return (self.hermes is None or self.hermes.is_ok) and not any(check.problem for check in self.mcp)
-
-    def as_json(self) -> dict[str, Any]:
-        return {"hermes": self.hermes and asdict(self.hermes), "mcp": [asdict(check) for check in self.mcp]}
-
-
-def _check_programs(environ: Mapping[str, str]) -> ProgramChecks:
-    from clew.integrations.hermes_setup import check_hermes
-    from clew.integrations.mcp_setups import check_mcp_clients
-
-    return ProgramChecks(check_hermes(environ), check_mcp_clients(environ))
 
 
 async def _probe(url: str, console: Console) -> int:

@@ -10,8 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -124,7 +124,7 @@ async def _wrap(
     events = Events(lambda event: folds.append(event) if isinstance(event, CompactionFinished) else None)
     async with AsyncExitStack() as last:
         folder = last.enter_context(folders.open())
-        last.callback(_log_to(home / "wrap.log"))
+        last.enter_context(_logged_to(home / "wrap.log"))
         store = await last.enter_async_context(store_location(config.settings, environ).open())
         gateway = await last.enter_async_context(open_gateway(config, environ, store, options, events))
         asked = upstreams[0].rpartition("=")[2]
@@ -180,21 +180,21 @@ async def _closing_line(
     return ", ".join(words), {**fields, "usage": usage_json(total)}
 
 
-def _log_to(path: Path) -> Callable[[], None]:
-    """Log to a file instead of the program's terminal; returns a function that ends it."""
+@contextmanager
+def _logged_to(path: Path) -> Iterator[None]:
+    """Log to a file instead of the program's terminal."""
     logger = logging.getLogger("clew")
     file = RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     propagates = logger.propagate
     logger.addHandler(file)
     logger.propagate = False
-
-    def end() -> None:
+    try:
+        yield
+    finally:
         logger.removeHandler(file)
         logger.propagate = propagates
         file.close()
-
-    return end
 
 
 async def run_child(program: WrappedProgram) -> int:
