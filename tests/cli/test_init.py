@@ -67,7 +67,7 @@ def test_a_key_in_the_environment_is_the_first_choice(choose: Choose, tmp_path: 
 def test_a_wrong_number_is_asked_again_and_enter_leaves(choose: Choose, tmp_path: Path) -> None:
     done, _, err = choose("9", "nine", "")
     assert not done
-    assert "'9' is no number from 1 to 3" in err
+    assert "'9' is not a number from 1 to 3" in err
     assert config(tmp_path) == ""
     assert choose()[0] is False
 

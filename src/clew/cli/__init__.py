@@ -1,4 +1,4 @@
-"""The command line: `clew NOUN ...`. `commands` has one file per noun, `views` how they look, `tui` the chat.
+"""The command line: `clew NOUN ...`. Each noun has one file; `tui` is the chat.
 
 A command parses its arguments, calls the rooms below and prints: results to stdout, everything else to stderr.
 """

@@ -12,7 +12,7 @@ import click
 
 from clew.cli.console import Console, check_page, private_file
 from clew.cli.imports import usual_places
-from clew.cli.options import command, complete_files, json_option, option
+from clew.cli.options import FILE, command, json_option, option
 from clew.cli.pages import NO_PRICE, format_dollars, json_fields, percent, plural, short_count, table_lines
 from clew.cli.text import clip, printable
 from clew.errors import InvalidArgument
@@ -50,8 +50,8 @@ _HEADINGS = ("used later", "kept", "by Clew", "tokens", "read again", "cost", "s
 
 
 @command(EXAMPLES)
-@click.argument("files", metavar="FILE", nargs=-1, shell_complete=complete_files)
-@option("--report", "OUT.html", "write a page with every fact that was dropped", complete_files)
+@click.argument("files", metavar="FILE", nargs=-1, type=FILE)
+@option("--report", "OUT.html", "write a page with every fact that was dropped", type=FILE)
 @json_option
 def audit_command(console: Console, files: Sequence[str], report: str | None) -> int:
     from clew.audit import audit_sources
@@ -74,7 +74,7 @@ def audit_command(console: Console, files: Sequence[str], report: str | None) ->
 
 
 def print_audit(audit: Audit, console: Console, report: str | None) -> None:
-    """Tables of compactions and expired caches, examples of what was dropped, and the closing line."""
+    """Print tables of compactions and expired caches, examples of dropped facts, and the closing line."""
     blocks: list[list[str]] = [list(_compaction_lines(audit, console)), list(_dropped_lines(audit, console))]
     blocks.append(list(_expired_lines(audit, console)))
     from clew.audit.page import closing_line
@@ -144,7 +144,7 @@ def money(amount: Decimal | None) -> str:
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:
-    """The whole audit; money in dollars, None where no price is known."""
+    """The audit as JSON; money in dollars, None without a known price."""
     from clew.audit.page import closing_line
 
     return {

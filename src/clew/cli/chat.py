@@ -1,4 +1,4 @@
-"""`clew chat`: talk to a model that can work in a project; `-p` asks once, for scripts. The screen is in `tui`."""
+"""`clew chat`: chat with a model that can work in a project; `-p` asks one question. The screen is in `tui`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import click
 from clew.cli.console import Console
 from clew.cli.entry import exit_code
 from clew.cli.options import (
+    FILE,
+    FOLDER,
     base_url_option,
     command,
-    complete_files,
-    complete_folders,
     complete_models,
     complete_sessions,
     option,
@@ -27,7 +27,7 @@ from clew.cli.options import (
     set_option,
 )
 from clew.config import LoadedConfig, ModelSettings, clew_home, load_config
-from clew.errors import ClewError, InvalidArgument, NoModel, StoreError
+from clew.errors import ClewError, InvalidArgument, NoModel, ProviderRefused, StoreError
 
 if TYPE_CHECKING:
     from clew.agent import ApprovalMode, AskPerson
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from clew.store import Store
 
 REFUSED = 3
-"""The exit code where there is an answer, but something that it needed was not allowed to run."""
+"""The exit code if there is an answer, but a tool call was refused."""
 LAST_SESSION = "\0last"
 CHAT_SOURCE = "terminal"
-"""Of sessions that a chat began, not a gateway or an import."""
+"""The source of sessions that a chat started."""
 _MAX_RECENT = 200
 _STDIN_NOTICE_SECONDS = 2.0
 EXAMPLES = """\
@@ -64,7 +64,7 @@ examples:
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     question: tuple[str, ...] = ()
     once: str | None = None
@@ -102,11 +102,11 @@ class ChatOptions:
     flag_value=LAST_SESSION,
 )
 @click.option("--continue", "continues", is_flag=True, help="the same as --resume alone")
-@option("--project", "DIR", "the folder to work in (default: this one)", complete_folders, default=".")
+@option("--project", "DIR", "the folder to work in (default: this one)", type=FOLDER, default=".")
 @click.option("--yes", is_flag=True, help="run every call without asking")
 @click.option("--deny", is_flag=True, help="refuse dangerous calls")
 @click.option("--no-tools", is_flag=True, help="no tools: the model can only answer")
-@option("--system", "FILE", "use this file as the system prompt", complete_files)
+@option("--system", "FILE", "use this file as the system prompt", type=FILE)
 @set_option
 @click.pass_context
 def chat_command(
@@ -119,7 +119,7 @@ def chat_command(
     resume: str | None,
     **given: Any,
 ) -> int:
-    import asyncio  # late, as everything that `--help` does not need
+    import asyncio  # late, for the start-up time
 
     if yes and deny:
         refuse(context, "--deny: not allowed with --yes")
@@ -142,7 +142,7 @@ def chat_command(
 
 
 def _choose_model(console: Console) -> bool:
-    """On a first run without a model: a short choice instead of an error."""
+    """Ask for a model on a first run, instead of an error."""
     from clew.cli.init import choose_model, terminal_prompts
 
     console.print("No model is chosen yet. There are:")
@@ -150,7 +150,7 @@ def _choose_model(console: Console) -> bool:
 
 
 def _is_interactive(options: ChatOptions, console: Console) -> bool:
-    """Whether a person is at the terminal; otherwise one question is asked."""
+    """Whether to open a chat; otherwise one question is asked."""
     return options.once is None and console.is_typed_at and console.out.isatty()
 
 
@@ -163,7 +163,7 @@ async def _ask_once(options: ChatOptions, console: Console) -> int:
         try:
             exchange = await ask_once(app, session, question, recorder)
         except ClewError as problem:
-            # Here, where the session is known: the question is kept in it, and a script may continue it.
+            # With the session, which has the question: a script may continue it.
             return _report_failure(problem, options, console, session)
         tip = await app.store.get_compression_tip(session)
     recorder.warnings[:0] = app.notices
@@ -177,20 +177,20 @@ async def _ask_once(options: ChatOptions, console: Console) -> int:
 
 
 def _report_failure(problem: ClewError, options: ChatOptions, console: Console, session: str | None = None) -> int:
-    """Print why there is no answer, as text or JSON; returns the exit code."""
-    from clew.cli.tui.exchange import problem_json, problem_line
+    """Print the error, as text or JSON; returns the exit code."""
+    from clew.cli.tui.exchange import explain_problem, problem_json
 
     if options.json_stream:
         console.print_json_line({"event": "error", **problem_json(problem, session)})
     elif console.as_json:
         console.print_json(problem_json(problem, session))
     else:
-        console.error(problem_line(problem))
+        console.error(explain_problem(problem) if isinstance(problem, ProviderRefused) else str(problem))
     return exit_code(problem)
 
 
 def _question_text(options: ChatOptions, console: Console) -> str:
-    """The question: the words of the command line, then what is piped in."""
+    """The question: the words of the command line, then the piped text."""
     given = [*([options.once] if options.once not in (None, "-") else []), *options.question]
     piped = _read_stdin(console) if options.once == "-" or not given or _is_piped(console.stdin) else ""
     question = "\n\n".join(part for part in (" ".join(given), piped.rstrip("\n")) if part.strip())
@@ -200,7 +200,7 @@ def _question_text(options: ChatOptions, console: Console) -> str:
 
 
 def _is_piped(stdin: TextIO | None) -> bool:
-    """Whether stdin is a pipe or a file; a stdin that merely stays open must not be waited for."""
+    """Whether stdin is a pipe or a file; any other open stdin must not be read."""
     if stdin is None:
         return False
     try:
@@ -215,7 +215,7 @@ def _read_stdin(console: Console) -> str:
         return ""
     from threading import Timer
 
-    # A stdin that some program left open never ends: say so while it is waited for.
+    # A stdin that a program left open never ends: print a notice while waiting.
     waiting = Timer(
         _STDIN_NOTICE_SECONDS,
         console.note,
@@ -244,7 +244,7 @@ async def _run_chat(options: ChatOptions, console: Console) -> int:
 
 
 def _model_flags(model: str | None, options: ChatOptions, console: Console, *, is_resumed: bool = False) -> list[str]:
-    """The settings for the model that is named, found as by `clew models use`; `is_resumed`: the session names it."""
+    """Settings for a model, as `clew models use` makes them; `is_resumed`: the model is that of the session."""
     from clew.app.model_choice import LOCAL, chosen_settings
 
     before = load_config(console.environ, console.flags).settings.model
@@ -252,7 +252,7 @@ def _model_flags(model: str | None, options: ChatOptions, console: Console, *, i
         given = {"name": model, "provider": options.provider, "base_url": options.base_url}
         flags = [f"model.{key}={value}" for key, value in given.items() if value is not None]
         if options.base_url is not None and options.provider is None and before.provider == LOCAL:
-            # The model on this machine is not at that address, and its window not the other's.
+            # The local model has another address and window.
             flags += ["model.provider=null", "model.context_length=null"]
         return flags
     if is_resumed and model == before.name:
@@ -267,11 +267,11 @@ def _changed_flags(before: ModelSettings, now: ModelSettings) -> list[str]:
 
 
 async def _config(options: ChatOptions, console: Console, store: Store) -> tuple[LoadedConfig, str | None]:
-    """The config with the model to talk to, and the session to continue, if one is named.
+    """The config with the model of the chat, and the session to continue, if any.
 
-    A session keeps its model, unless another is named or no provider of it is known.
+    A session keeps its model, unless another is named or its provider is unknown.
     """
-    from clew.app import ENDPOINT_STATE, check_model, settings_at  # late, as all that only a chat needs
+    from clew.app import ENDPOINT_STATE, check_model, settings_at
 
     session = await _resumed_session(options, store)
     model = options.model
@@ -302,7 +302,7 @@ async def _open_app(
     on_event: Callable[[Event], None],
     ask: AskPerson | None = None,
 ) -> AsyncIterator[tuple[AgentApp, str]]:
-    """The app in the project that is named, over the configured store, and the session to talk in."""
+    """Open the app in the project over the configured store; yields it with the session."""
     # Late, because a provider takes longer to import than `clew chat --help` should.
     from clew.agent.process_privacy import hide_keys_of_process
     from clew.app import AgentAppOptions, open_agent_app
@@ -345,7 +345,7 @@ def _system_prompt(name: str | None) -> str | None:
 
 
 async def _resumed_session(options: ChatOptions, store: Store) -> str | None:
-    """The session to continue: the one that is named, or the last one; None for a new one."""
+    """The session to continue; None for a new one."""
     if options.resume is None:
         return None
     if options.resume == LAST_SESSION:
@@ -358,7 +358,7 @@ async def _resumed_session(options: ChatOptions, store: Store) -> str | None:
 async def _last_session(store: Store) -> str:
     newest = await store.list_sessions(limit=_MAX_RECENT, only_tips=True)
     for it in newest:
-        # One without a message is a chat that was just opened, or killed before anything was asked.
+        # A chat without messages was just opened, or ended before the first question.
         if it.source == CHAT_SOURCE and it.kind != "subagent" and await store.messages(it.id, 0, 1, keep_damaged=True):
             return it.id
     raise StoreError(

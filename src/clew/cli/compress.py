@@ -1,7 +1,4 @@
-"""`clew compress FILE`: a long conversation in, a short one out, and a report of what became of each message.
-
-The table of regions is also that of `/compress --preview` in a chat.
-"""
+"""`clew compress FILE`: shorten a conversation, with a report on each message; and `/compress` in a chat."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ from clew.cli.console import Console, check_output, check_page, json_text, priva
 from clew.cli.context import find_window, format_name
 from clew.cli.maps import nodes_json, tree_lines
 from clew.cli.options import (
+    FILE,
     command,
-    complete_files,
     file_argument,
     json_option,
     model_option,
@@ -132,18 +129,18 @@ REGION_TEXTS: Mapping[CompactionRegion, str] = {
     CompactionRegion.REMOVED: "what no provider would take, such as a result without a call",
 }
 Bar: TypeAlias = tuple[str, int, Sequence[RequestPart]]
-"""A name, a sum of tokens, and its parts."""
+"""A name, its tokens, and their parts."""
 MAX_SECTION_LINES = 2
 MAX_TASK_LINES = 4
 MAX_LARGEST = 5
 MIN_WIDTH_FOR_TEXTS = 60
 _WIDEST_KEY = 20
-"""Of an entry in the key to the bars."""
+"""The widest entry of the key to the bars."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompressOptions:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     file: str
     to: int | None
@@ -168,9 +165,9 @@ class CompressOptions:
 @click.option("--preview", is_flag=True, help="show what would be folded, and write nothing")
 @json_option
 @click.option("--handoff", is_flag=True, help="print the text of the handoff alone")
-@option("--report", "OUT.html", "write a page that shows what became of every message", complete_files)
+@option("--report", "OUT.html", "write a page that shows what became of every message", type=FILE)
 @click.option("--unredacted", is_flag=True, help="leave passwords, keys and tokens on that page")
-@option("--output", "FILE", "write the short conversation here; - is standard output", complete_files)
+@option("--output", "FILE", "write the short conversation here; - is standard output", type=FILE)
 @set_option
 def compress_command(console: Console, **given: Any) -> int:
     options = CompressOptions(**given)
@@ -188,30 +185,30 @@ def compress_command(console: Console, **given: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CompressJob:
-    """A conversation that was read, and how it is to be compacted."""
+    """A conversation that was read, and how to compact it."""
 
     source: str
     transcript: Transcript
     conversation: ParsedConversation
-    """The same with every message valid by itself, none more and none less: each has its number in the history."""
+    """The same messages, each repaired; the number of messages is unchanged."""
     repairs: tuple[Repair, ...]
-    """What is repaired in it: messages before it is folded, calls and results by the engine."""
+    """Repairs of messages, and of calls and results, which the engine repairs."""
     model: str | None
     settings: CompressionSettings
     window: int
-    """Of the model, or as asked for."""
+    """The window of the model, or the requested one."""
     target: int | None
     engine: EngineFactory | None
-    """Another one than the compressor."""
+    """The engine, if it is not the compressor."""
 
     @property
     def context_length(self) -> int | None:
-        """What the library is given: either this or a target."""
+        """The window for the library, if there is no target."""
         return self.window if self.target is None else None
 
     @property
     def origin(self) -> str:
-        """Which program wrote the file, or the dialect of its messages."""
+        """The program that wrote the file, or the dialect of its messages."""
         return format_name(self.transcript.kind, self.transcript.dialect)
 
 
@@ -240,7 +237,7 @@ def _read_job(options: CompressOptions, loaded: LoadedConfig, console: Console) 
 
 
 def _valid_messages(messages: Sequence[Message], repaired: Repaired) -> tuple[Message, ...]:
-    """The messages, each repaired where it was broken. Results without a call stay, and no stub is put in."""
+    """The messages, each repaired by itself: results without a call stay, and no stub is added."""
     valid = list(messages)
     for index, message in zip(reversed(repaired.indexes), reversed(repaired.messages), strict=True):
         valid[index] = message  # from the end: of a call and its stub, the call comes last
@@ -254,7 +251,7 @@ def _engine(name: str | None, settings: Settings, console: Console) -> EngineFac
 
 
 def _preview_and_window(job: CompressJob, asked: int | None, console: Console) -> tuple[CompactionPreview, CompressJob]:
-    """What would be done; and the job with the window that a conversation of its size fills up to the threshold."""
+    """The preview; and the job, with the window that this conversation fills up to the threshold."""
     with console.phase(f"weighing {len(job.conversation.messages):,} messages"):
         preview = _preview(job)
         size, output = preview.tokens_before, job.conversation.max_output or 0
@@ -293,7 +290,7 @@ def _compress(job: CompressJob, focus: str | None, settings: Settings, console: 
             summarizer=configured_summary_model(settings, console.environ),
             engine=job.engine,
         )
-    # A conversation that was not changed is written exactly as it was read, broken or not.
+    # An unchanged conversation is written exactly as it was read, without repairs.
     if not result.changed:
         read = job.transcript.conversation
         return replace(result, messages=read.write_list(), request=read.write() if read.is_request else None)
@@ -301,7 +298,7 @@ def _compress(job: CompressJob, focus: str | None, settings: Settings, console: 
 
 
 def _repair_warnings(job: CompressJob) -> list[str]:
-    """The repairs made before the engine reads the messages; the engine reports its own."""
+    """Repairs before the engine reads the messages; the engine reports its own."""
     from clew.messages import repair
 
     by_engine = repair(job.conversation.messages, open_end=True).repairs
@@ -317,7 +314,7 @@ def _repair_texts(repairs: Sequence[Repair]) -> list[str]:
 def _write_results(
     options: CompressOptions, job: CompressJob, preview: CompactionPreview, result: Compressed, console: Console
 ) -> None:
-    """Files first, so that what the screen says about them is true."""
+    """Write files, then print the result."""
     report = build_report(job.source, job.origin, job.model, preview, result, is_previewed=job.engine is None)
     text = _as_text(result.messages if result.request is None else result.request, job.transcript.kind)
     if options.output not in (None, "-"):
@@ -336,7 +333,7 @@ def _write_results(
 
 
 def _as_text(wire: Any, kind: str) -> str:
-    """The conversation as a file of the kind it was read from."""
+    """The conversation in the format of its file."""
     if kind == "jsonl" and isinstance(wire, list):
         return "".join(f"{json_text(message)}\n" for message in wire)
     return f"{json_text(wire, indent=1)}\n"
@@ -348,7 +345,7 @@ def _write(name: str, text: str) -> None:
 
 
 def _check_options(options: CompressOptions, console: Console) -> None:
-    """Refuse what contradicts itself, before any work is done."""
+    """Raise `InvalidArgument` for contradicting options."""
     files = [name for name in (options.output, options.report) if name not in (None, "-")]
     check_page(options.report, "report.html")
     if options.unredacted and not options.report:
@@ -375,7 +372,7 @@ def _check_options(options: CompressOptions, console: Console) -> None:
 
 
 def print_report(report: CompactionReport, console: Console, written: Sequence[str]) -> None:
-    """What was done; `written` are the files that hold it."""
+    """Print the report; `written` are the names of written files."""
     facts = (plural(len(report.outcomes), "message"), report.origin, report.model or "no model named")
     blocks = [console.title_lines(report.source, facts), _bars(report, console)]
     if report.result.changed:
@@ -388,7 +385,6 @@ def print_report(report: CompactionReport, console: Console, written: Sequence[s
 
 
 def print_preview(job: CompressJob, preview: CompactionPreview, console: Console) -> None:
-    """What would be done."""
     outcomes, replaced_by = previewed_outcomes(preview), "handoff" if job.engine is None else "map"
     facts = (plural(len(outcomes), "message"), job.origin, job.model or "no model named")
     table = region_table(group_by_region(outcomes), preview.summary_tokens, console, replaced_by)
@@ -404,7 +400,7 @@ def print_preview(job: CompressJob, preview: CompactionPreview, console: Console
 
 
 def one_line_report(report: CompactionReport) -> str:
-    """The report for those who sent the result elsewhere."""
+    """The report in one line, for stderr."""
     result = report.result
     messages = plural(len(report.outcomes), "message")
     if not result.changed:
@@ -419,7 +415,7 @@ def one_line_report(report: CompactionReport) -> str:
 
 
 def report_json(report: CompactionReport, kind: str, repairs: Sequence[str]) -> dict[str, Any]:
-    """The result and what became of each message."""
+    """The result and the fate of each message."""
     result = report.result
     return {
         "source": report.source,
@@ -487,7 +483,7 @@ def _previewed_bars(
 
 
 def _bar_lines(rows: Sequence[Bar], console: Console, remark: str = "") -> Iterator[str]:
-    """Bars under each other, on one scale, and the key to their parts; the remark is in the free end of the last."""
+    """Bars on one scale, and a key to their parts; the remark is in the free end of the last bar."""
     names = max(len(name) for name, _, _ in rows)
     figures = max(len(f"{tokens:,}") for _, tokens, _ in rows)
     cells = console.page_width - names - figures - 4
@@ -505,7 +501,7 @@ def _bar_lines(rows: Sequence[Bar], console: Console, remark: str = "") -> Itera
 def _bar_key(
     before: Sequence[RequestPart], after: Sequence[RequestPart], indent: int, console: Console
 ) -> Iterator[str]:
-    """Each part with its size after, or before where it is gone."""
+    """Each part with its size after compaction, or before it if it is gone."""
     sizes = {part.name: part.tokens for part in before} | {part.name: part.tokens for part in after}
     if indent > console.page_width - _WIDEST_KEY:
         indent = 0
@@ -529,9 +525,9 @@ def region_table(
     replaced_by: str = "handoff",
     removes_by_choice: bool = False,
 ) -> Iterator[str]:
-    """What becomes of each region; the first folded one shows the tokens of the handoff that takes its place.
+    """A row for each region; the first folded one has the tokens of the handoff.
 
-    `removes_by_choice` says that the engine chose the removed messages; otherwise no provider would take them.
+    `removes_by_choice`: the engine chose the removed messages; otherwise they were invalid.
     """
     region_texts = {**REGION_TEXTS, CompactionRegion.FOLDED: f"in the {replaced_by}"}
     if removes_by_choice:
@@ -552,7 +548,7 @@ def region_table(
     aligns = "<><><"
     columns: list[tuple[str, ...]] = [("messages", "", "", "tokens", ""), *rows]
     if console.width < MIN_WIDTH_FOR_TEXTS:
-        # Where they are, what becomes of them and their size; the words say the same again.
+        # Messages, region and tokens; the text repeats the region.
         aligns, columns = "<<>", [(row[0], row[2], row[3]) for row in columns]
     head, *lines = console.headed_table(columns, aligns)
     yield head
@@ -595,7 +591,7 @@ def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
 
 
 def _shown_lines(heading: str, entries: Sequence[Entry], room: int, console: Console) -> Iterator[str]:
-    """The task as far as a few lines reach; of completed actions the newest entries; of other entries the first."""
+    """The first lines of the task, the newest completed actions, or the first entries of other sections."""
     if heading == ACTIVE_TASK:
         yield from _task_lines(entries, room)
         return
@@ -613,7 +609,7 @@ def _task_lines(entries: Sequence[Entry], room: int) -> Iterator[str]:
 
 
 def _entry_line(entry: Entry, opening: str, room: int, console: Console) -> str:
-    """An entry on one line; its text is cut, and its source is not."""
+    """An entry on one line; only its text is cut, not its source."""
     line = read_line(entry)
     source = "".join(span.text for span in line.source)
     text = opening + printable_line(entry.text)
@@ -653,7 +649,7 @@ MAX_UNVERIFIED = 3
 
 @dataclass(frozen=True, slots=True)
 class CompressArguments:
-    """What was typed behind the command."""
+    """The arguments of `/compress`."""
 
     flags: frozenset[str]
     focus: str | None
@@ -673,22 +669,20 @@ async def run_compress(state: ChatState, words: str) -> None:
 
 
 def _parse_arguments(words: str) -> CompressArguments:
-    """Flags first; what is behind them is the focus."""
+    """Parse flags, then the focus."""
     flags: list[str] = []
     rest = words.strip()
     while rest.startswith("--"):
         flag, _, rest = rest.partition(" ")
         if flag not in FLAGS:
             raise InvalidArgument(
-                f"/compress knows no {flag}", remedy=f"it takes {', '.join(FLAGS)} or words to focus on"
+                f"/compress has no option {flag}", remedy=f"it takes {', '.join(FLAGS)} or words to focus on"
             )
         flags.append(flag)
         rest = rest.strip()
     alone = {"--apply", "--undo"}.intersection(flags)
     if alone and (len(flags) > 1 or rest):
-        raise InvalidArgument(
-            f"/compress {min(alone)} takes nothing beside it", remedy="it undoes or applies the newest one"
-        )
+        raise InvalidArgument(f"/compress {min(alone)} takes no other arguments", remedy="leave out the rest")
     if flags == ["--full"]:
         flags.append("--preview")
     return CompressArguments(frozenset(flags), rest or None)
@@ -752,7 +746,7 @@ async def _undo(state: ChatState, conversation: Conversation) -> None:
 
 
 def _unchanged_text(compaction: Compaction) -> list[str]:
-    """Why nothing was folded."""
+    """The reason why nothing was folded."""
     why = list(compaction.warnings) or [
         "there is nothing between the first messages and the newest ones that could be folded"
     ]
@@ -762,14 +756,14 @@ def _unchanged_text(compaction: Compaction) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ChatPreview:
-    """What a prepared compaction would do to a conversation, in tokens."""
+    """The effect of a prepared compaction, in tokens."""
 
     groups: tuple[RegionGroup, ...]
     handoff: int
     pins: int
-    """Pinned texts that the result no longer shows, and that would be put behind the system prompt."""
+    """Number of pinned texts that would be added after the system prompt."""
     pinned: int
-    """The tokens of these."""
+    """Their tokens."""
 
 
 def preview_of(prepared: PreparedCompaction, conversation: Conversation) -> ChatPreview:
@@ -799,14 +793,14 @@ def preview_of(prepared: PreparedCompaction, conversation: Conversation) -> Chat
 
 
 def _folded_pins(compaction: Compaction, conversation: Conversation) -> list[Pin]:
-    """Pins that are in view now, and would not be."""
+    """Pins whose text the compaction removes from the view."""
     before = {text_of(message) for message in conversation.messages}
     after = {text_of(message) for message in compaction.messages}
     return [pin for pin in conversation.pins if pin.text in before and pin.text not in after]
 
 
 def _applied_lines(compaction: Compaction, focus: str | None, console: Console) -> Iterator[str]:
-    """What a compaction did that was applied."""
+    """The effect of an applied compaction."""
     yield from _heading("compacted", _sizes(compaction, console), console)
     folded = sum(fate is Fate.SUMMARISED for fate in compaction.fates)
     shortened = sum(fate is Fate.PRUNED for fate in compaction.fates)
@@ -821,7 +815,7 @@ def _applied_lines(compaction: Compaction, focus: str | None, console: Console) 
 def _preview_lines(
     prepared: PreparedCompaction, preview: ChatPreview, console: Console, *, full: bool
 ) -> Iterator[str]:
-    """What a compaction would do, with the very text of its handoff."""
+    """The effect of a prepared compaction, with its handoff."""
     compaction = prepared.compaction
     yield from _heading("preview", _sizes(compaction, console), console)
     yield from console.hint_lines("nothing is changed yet")
@@ -841,7 +835,7 @@ def _preview_lines(
 
 
 def _heading(name: str, text: str, console: Console, *styles: str) -> Iterator[str]:
-    """A name in bold and what is said of it, beside it or, on a narrow screen, below."""
+    """A bold name, and a text beside it or, on a narrow screen, below it."""
     if len(name) + 2 + len(text) <= console.page_width:
         yield f"{console.style(name, 'bold')}  {console.style(text, *styles)}"
         return
@@ -855,7 +849,7 @@ def _sizes(compaction: Compaction, console: Console) -> str:
 
 
 def _facts(compaction: Compaction, focus: str | None) -> list[tuple[str, str]]:
-    """Who wrote the handoff, its focus, and what could not be verified."""
+    """The writer of the handoff, its focus, and unverified details."""
     facts = []
     if compaction.written_by:
         facts.append(("written by", writer_name(compaction.written_by)))
@@ -872,7 +866,7 @@ def _facts(compaction: Compaction, focus: str | None) -> list[tuple[str, str]]:
 
 
 def _handoff_lines(summary: str, tokens: int, console: Console, *, full: bool) -> Iterator[str]:
-    """The handoff line by line as it would be sent; its beginning, unless all of it is asked for."""
+    """The lines of the handoff; unless `full`, only the first."""
     lines = [piece for line in summary.splitlines() for piece in wrap(line, console.page_width - 2) or [""]]
     shown = lines if full else lines[:MAX_HANDOFF_LINES]
     counts = f"{tokens:,} tokens, {plural(len(lines), 'line')}"

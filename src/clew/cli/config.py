@@ -1,4 +1,4 @@
-"""`clew config show|set|path|check`: the settings in force, where each comes from, and how to change one."""
+"""`clew config show|set|path|check`: show settings with their sources, change and check them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def change(console: Console, key: str, value: str | None, default: bool) -> int:
         text = console.read_line().rstrip("\r\n") if value == "-" else value or ""
         notices = set_in_file(path, setting, value_from(text, setting, "config set"))
     console.notes(notices)
-    # The value in force, which another source may still overrule, and what else is wrong with the file.
+    # The effective value, since another source may overrule the file, and other problems of the file.
     loaded = read_config(console.environ)
     if setting.key != key:
         console.note(f"{key} is now called {setting.key}")
@@ -108,7 +108,7 @@ def _verdict(loaded: LoadedConfig) -> str:
 
 
 def _chosen(keys: Sequence[str]) -> list[Setting]:
-    """The settings of these keys, each a setting or a group; all settings for no key."""
+    """The settings of these keys, each a setting or a group; by default all."""
     chosen: dict[str, Setting] = {}
     for key in keys:
         below = {name: each for name, each in declared_settings().items() if name == key or name.startswith(f"{key}.")}

@@ -1,4 +1,4 @@
-"""What a command reads and writes: results to stdout, notices and progress to stderr, as these streams can show it."""
+"""The streams of a command: results on stdout, notices and progress on stderr, fitted to width, colors and encoding."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ _CODES = {
     "white": "37",
 }
 _TICK_SECONDS = 0.25
-# A phase that is over sooner needs no clock.
 _CLOCK_FROM_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """The streams of a command, and what they can show."""
+    """The streams of a command, what they can display, and the options of every command."""
 
     out: TextIO
     err: TextIO
@@ -54,9 +53,9 @@ class Console:
     shows_progress: bool
     """stderr is a terminal: a progress line may be drawn and cleared."""
     stdin: TextIO | None = None
-    """What is typed or piped in; None where nothing can be."""
+    """Standard input, if there is one."""
     is_for_program: bool = False
-    """stdout is no terminal: lines of messages are not fitted to a width, so that code and tables stay whole."""
+    """stdout is no terminal: lines of messages are not wrapped, so that code and tables stay whole."""
     as_json: bool = False
     """The result is printed as JSON."""
     flags: Sequence[str] = ()
@@ -64,27 +63,27 @@ class Console:
 
     @property
     def is_typed_at(self) -> bool:
-        """Whether stdin is a terminal, so that somebody may answer."""
+        """Whether stdin is a terminal, so that a person can answer."""
         return self.stdin is not None and not self.stdin.closed and self.stdin.isatty()
 
     def read_line(self) -> str:
-        """The next line of stdin as it is; empty at its end."""
+        """The next line of stdin, unchanged; empty at its end."""
         return "" if self.stdin is None else self.stdin.readline()
 
     def print(self, line: str = "") -> None:
-        """One line of the result."""
+        """Print one line of the result."""
         print(_encodable(line, self.out), file=self.out)
 
     def print_json(self, value: Any) -> None:
-        """The result for programs."""
+        """Print the result as JSON."""
         print(json_text(value, self.out, indent=2), file=self.out)
 
     def print_json_line(self, value: Any) -> None:
-        """One of several results, each on a line of its own and written at once."""
+        """Print one of several results on one line, and flush."""
         print(json_text(value, self.out), file=self.out, flush=True)
 
     def note(self, line: str) -> None:
-        """One line that is not part of the result."""
+        """Print one line to stderr."""
         self.clear_progress()
         print(_encodable(f"clew: {line}", self.err), file=self.err)
 
@@ -105,7 +104,7 @@ class Console:
             self.print(line)
 
     def say(self, text: str, *styles: str) -> None:
-        """A sentence of the result, on as many lines as it takes."""
+        """Print a sentence of the result, wrapped."""
         self.print_all(self.style(line, *styles) for line in wrap(text, self.width))
 
     def confirm(self, question: str) -> bool:
@@ -115,11 +114,11 @@ class Console:
         return self.read_line().strip().lower() in ("y", "yes")
 
     def error(self, line: str) -> None:
-        """Why the command fails, on one line."""
+        """Print the reason for a failure on one line."""
         self.note(printable_line(line))
 
     def progress(self, line: str) -> None:
-        """A line that the next one replaces; not drawn where stderr is no terminal."""
+        """Draw a line that the next one replaces, if stderr is a terminal."""
         if self.shows_progress:
             self.err.write(f"\r\x1b[K{_encodable(line[: self.width - 1], self.err)}")
             self.err.flush()
@@ -130,7 +129,7 @@ class Console:
 
     @contextmanager
     def phase(self, text: str) -> Iterator[None]:
-        """A progress line for as long as the block runs, with its seconds once it takes longer."""
+        """Show a progress line while the block runs, with a clock after the first second."""
         if not self.shows_progress:
             yield
             return
@@ -153,13 +152,13 @@ class Console:
             self.clear_progress()
 
     def style(self, text: str, *styles: str) -> str:
-        """The text in colours, where there are colours."""
+        """The text in colors, if the terminal has colors."""
         if not (self.colors and styles and text):
             return text
         return f"\x1b[{';'.join(_CODES[style] for style in styles)}m{text}\x1b[0m"
 
     def sign(self, fancy: str, plain: str) -> str:
-        """A sign, or the one for streams that only have ASCII."""
+        """A character, or its substitute in ASCII."""
         return fancy if self.unicode else plain
 
     # -- pages: lines behind a margin, fitted to the width --
@@ -170,22 +169,22 @@ class Console:
         return self.width - 2 * len(MARGIN)
 
     def print_lines(self, lines: Iterable[str]) -> None:
-        """Lines behind the margin."""
+        """Print lines after the margin."""
         self.print_all((MARGIN + line).rstrip() for line in lines)
 
     def print_blocks(self, blocks: Iterable[Iterable[str]]) -> None:
-        """Blocks of lines behind the margin, with a blank line between them."""
+        """Print blocks of lines after the margin, with a blank line between them."""
         for number, block in enumerate(blocks):
             if number:
                 self.print()
             self.print_lines(block)
 
     def styled_lines(self, text: str, *styles: str) -> Iterator[str]:
-        """A sentence on as many lines as it takes."""
+        """A sentence, wrapped to the page."""
         return (self.style(line, *styles) for line in wrap(text, self.page_width))
 
     def hint_lines(self, text: str) -> Iterator[str]:
-        """What could be done next, dim."""
+        """A hint about the next step, dim."""
         return self.styled_lines(text, "dim")
 
     def title_lines(self, title: str, facts: Iterable[str]) -> Iterator[str]:
@@ -194,13 +193,13 @@ class Console:
         yield from self.hint_lines(self.sign(" · ", " - ").join(facts))
 
     def warning_lines(self, warnings: Iterable[str]) -> Iterator[str]:
-        """Each warning behind an exclamation mark."""
+        """Warnings, each with an exclamation mark."""
         for warning in warnings:
             for number, line in enumerate(wrap(warning, self.width - 6)):
                 yield self.style(f"{' ' if number else '!'} {line}", "yellow")
 
     def fact_lines(self, facts: Iterable[tuple[str, str]], names: int = 10, gap: int = 2) -> Iterator[str]:
-        """Facts with their names before them, or above them where the screen is narrow; a long one is continued."""
+        """Names and values in two columns, or below each other on a narrow screen."""
         room = self.page_width - names - gap
         is_narrow = room < MIN_FACT_WIDTH
         for name, fact in facts:
@@ -219,15 +218,15 @@ class Console:
         return [self.style(head, *(styles or ("dim",))), *lines]
 
     def bar_cells(self, style: BarStyle, width: int) -> str:
-        """So many cells of one part of a bar."""
+        """Cells of one part of a bar."""
         return self.style(style.block * width, style.color) if self.colors else style.letter * width
 
     def free_cells(self, width: int) -> str:
-        """So many empty cells, not coloured."""
+        """Empty cells of a bar, without color."""
         return self.sign("░", ".") * width
 
     def stacked_bar(self, parts: Sequence[tuple[BarStyle, int]], whole: int, cells: int) -> tuple[str, int]:
-        """The parts of a bar of so many cells, and how many cells are left free."""
+        """A bar of this many cells, and how many cells are free."""
         widths = bar_widths([size / whole if whole else 0.0 for _, size in parts], cells)
         drawn = "".join(self.bar_cells(style, width) for (style, _), width in zip(parts, widths, strict=True))
         return drawn, cells - sum(widths)
@@ -235,7 +234,7 @@ class Console:
     def window_bar(
         self, parts: Sequence[tuple[BarStyle, int]], tokens: int, window: int, threshold: int | None
     ) -> Iterator[str]:
-        """What fills a window; below it where compaction begins, or where the window ends if it is too small."""
+        """The usage of a window as a bar, and a marker for the threshold or the end of the window."""
         cells, whole = self.page_width, max(window, tokens)
         drawn, free = self.stacked_bar(parts, whole, cells)
         yield drawn + self.style(self.free_cells(free), "dim")
@@ -245,7 +244,7 @@ class Console:
             yield self.style(self._marker_line(threshold / whole, f"compaction begins at {threshold:,}", cells), "dim")
 
     def _marker_line(self, position: float, text: str, cells: int) -> str:
-        """An arrow at a position (0 to 1) under a bar, with its text on the side that has room for it."""
+        """An arrow at a position (0 to 1) below a bar, with its text on the side that has room."""
         at = min(cells - 1, int(position * cells))
         arrow = self.sign("▲", "^")
         if at + len(text) + 2 <= cells:
@@ -253,7 +252,7 @@ class Console:
         return " " * at + arrow if len(text) + 2 > cells else f"{text} {arrow}".rjust(at + 1)
 
     def print_setups(self, setups: Iterable[Mapping[str, Any]]) -> None:
-        """For each program its file, the lines to paste into it, and the setting of its window."""
+        """Print the config file of each program, the lines to paste, and its window setting."""
         for setup in setups:
             title = f"{setup['title']} ({setup['where']}):"
             self.print(f"\n{self.style(title, 'bold')}")
@@ -263,7 +262,7 @@ class Console:
 
 
 def console_for(out: TextIO, err: TextIO, environ: Mapping[str, str], stdin: TextIO | None = None) -> Console:
-    """The console that these streams and this environment make."""
+    """The console for these streams and this environment."""
     is_dumb = environ.get("TERM") == "dumb"
     colors = _has_colors(out, environ)
     shows_progress = err.isatty() and not is_dumb
@@ -274,13 +273,13 @@ def console_for(out: TextIO, err: TextIO, environ: Mapping[str, str], stdin: Tex
 
 
 def json_text(value: Any, stream: TextIO | None = None, indent: int | None = None) -> str:
-    """JSON in the characters of a stream (UTF-8 for none); what it cannot write, as half a surrogate pair, escaped."""
+    """JSON text; escaped to ASCII if the stream cannot encode it, as with a lone surrogate."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return text if _fits(text, stream) else json.dumps(value, indent=indent)
 
 
 def _has_colors(out: TextIO, environ: Mapping[str, str]) -> bool:
-    """NO_COLOR turns them off, FORCE_COLOR on; otherwise a terminal has them, unless it is a dumb one."""
+    """NO_COLOR disables colors, FORCE_COLOR enables them; by default a terminal has them unless TERM is dumb."""
     if environ.get("NO_COLOR"):
         return False
     forced = environ.get("FORCE_COLOR")
@@ -310,10 +309,10 @@ def check_page(name: str | None, example: str) -> None:
 
 @contextmanager
 def private_file(name: str) -> Iterator[TextIO]:
-    """A file to write, which only its owner can read from then on: a conversation is in it."""
+    """Open a file for writing that only its owner can read."""
     try:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        # One that was there may be open to others; a device or a pipe stays as it is.
+        # An existing file may be readable by others; a device or a pipe keeps its mode.
         if hasattr(os, "fchmod") and stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.fchmod(descriptor, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as out:
@@ -323,12 +322,12 @@ def private_file(name: str) -> Iterator[TextIO]:
 
 
 def stop_signals() -> asyncio.Event:
-    """An event that SIGINT and SIGTERM set, in the running loop."""
-    import asyncio  # late, as all that `clew version` does not need
+    """An event that SIGINT and SIGTERM set."""
+    import asyncio  # late, for the start-up time
 
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Windows has no such handlers; Ctrl-C ends the program all the same.
+        # Windows has no such handlers; Ctrl-C still ends the program.
         with suppress(NotImplementedError):
             loop.add_signal_handler(number, stopped.set)
     return stopped
@@ -336,8 +335,8 @@ def stop_signals() -> asyncio.Event:
 
 @contextmanager
 def logged_warnings(stream: TextIO, formatter: Formatter | None = None) -> Iterator[None]:
-    """Warnings that are logged go to a stream, until the end of the block."""
-    import logging  # late, as all that `clew version` does not need
+    """Log warnings to a stream while the block runs."""
+    import logging  # late, for the start-up time
 
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)

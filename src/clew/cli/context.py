@@ -150,7 +150,7 @@ def context_command(console: Console, file: str, model: str | None, window: int 
 def _measure(
     transcript: Transcript, sizes: Sequence[int], model: str | None, top: int
 ) -> tuple[WindowUsage, bool, str]:
-    """What fills the window, whether that is exact, and how it was counted."""
+    """The usage of the window, whether it is exact, and how it was counted."""
     from clew.tokens import counter_for
 
     messages, tools, counter = transcript.messages, transcript.tools, counter_for(model)
@@ -172,7 +172,7 @@ def _measure(
 
 
 def _window_size(asked: int | None, model: str | None, loaded: LoadedConfig, console: Console) -> tuple[int, str, str]:
-    """How large the window is, and where that figure comes from: for programs and in words."""
+    """The size of the window and its source, as JSON and in words."""
     if asked is not None:
         return asked, "flag", "from --window"
     found = find_window(model, loaded, console.environ)
@@ -187,7 +187,7 @@ def _window_size(asked: int | None, model: str | None, loaded: LoadedConfig, con
 
 
 def _last_reported(transcript: Transcript, sizes: Sequence[int], usage: WindowUsage) -> dict[str, int] | None:
-    """The newest prompt that a provider counted, as it did and as we do, and the index of the reply to it."""
+    """The newest prompt that a provider counted, our count of it, and the index of the reply."""
     from clew.usage import normalize_usage
 
     for index, raw in reversed(transcript.usage):
@@ -199,7 +199,7 @@ def _last_reported(transcript: Transcript, sizes: Sequence[int], usage: WindowUs
 
 
 def _cost(tokens: int, model: str | None, loaded: LoadedConfig) -> dict[str, Any] | None:
-    """What the prompt of one call costs, in dollars; from the cache None where the model has no price for that."""
+    """The cost of the prompt of one call, in dollars; `cached` is None without a cache price."""
     from clew.usage import CanonicalUsage, cost_of, price_of
 
     settings = loaded.settings.model
@@ -217,7 +217,7 @@ def _cost(tokens: int, model: str | None, loaded: LoadedConfig) -> dict[str, Any
 
 
 def _repairs(messages: Sequence[Message]) -> list[str]:
-    """What the history would need before it could be sent, one line each."""
+    """Repairs that the history needs before it can be sent, one line each."""
     try:
         found = repair(messages, open_end=True).repairs
     except InvalidMessage as error:
@@ -226,48 +226,48 @@ def _repairs(messages: Sequence[Message]) -> list[str]:
 
 
 def format_name(kind: str, dialect: str) -> str:
-    """Which program wrote a file, or the dialect of its messages where that is not known."""
+    """The program that wrote a file, or else the dialect of its messages."""
     name = dialect if kind in ("json", "jsonl") else kind
     return FORMAT_NAMES.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowShare:
-    """A part of what fills a window."""
+    """A part of the used window."""
 
     style: BarStyle
     name: str
     tokens: int
     whole: int
-    """What its percentage is of."""
+    """The base of its percentage."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class WindowPage:
-    """What fills a window, to be drawn."""
+    """The usage of a window as a page."""
 
     shares: tuple[WindowShare, ...]
     tokens: int
     window: int
     threshold: int | None
-    """Where automatic compaction begins; None where it is off."""
+    """The threshold of automatic compaction; None if it is off."""
     about: str
-    """The size in words."""
+    """The usage in words."""
     largest: Sequence[LargeMessage]
     names: Sequence[object]
-    """Of all messages."""
+    """Names of all messages."""
     whole: int
-    """What the percentages of the largest messages are of."""
+    """The base of the percentages of the largest messages."""
     remedy: str = ""
-    """What helps where the window is too full."""
+    """Advice if the window is too full."""
 
     @property
     def free(self) -> int:
         return self.window - self.tokens
 
     def blocks(self, console: Console) -> Iterator[Iterator[str]]:
-        """The bar, the shares, and the largest messages."""
+        """The bar, the shares and the largest messages."""
         yield self._bar(console)
         yield self._share_lines(console)
         if self.largest:
@@ -279,7 +279,7 @@ class WindowPage:
         yield from console.window_bar(parts, self.tokens, self.window, self.threshold)
 
     def _share_lines(self, console: Console) -> Iterator[str]:
-        """Each share of the window with a strip of its size, and what is free."""
+        """Each share with a bar of its size, and the free tokens."""
         rows = [(it.name, f"{it.tokens:,}", percent(it.tokens, it.whole), it.text) for it in self.shares]
         is_free = self.free >= 0
         where = "of the window" if is_free or not self.remedy else self.remedy
@@ -316,7 +316,7 @@ class WindowPage:
 
 
 def _group_repairs(repairs: Sequence[str]) -> list[str]:
-    """Repairs of the same kind on one line, the most frequent first."""
+    """Repairs grouped by kind, the most frequent first."""
     groups: dict[str, list[str]] = {}
     for needed in repairs:
         where, _, what = needed.partition(": ")
@@ -350,7 +350,7 @@ def _count_text(kind: ContentKind, count: int) -> str:
 
 
 def find_window(model: str | None, config: LoadedConfig, environ: Mapping[str, str]) -> Window:
-    """The window of a model, by the config, what was learnt before, and the table."""
+    """The window of a model from the config, learnt limits, or the table."""
     # Late, because counting takes longer to import than `--help` should.
     from clew.tokens import LearntLimits, window_of
 
@@ -389,22 +389,22 @@ PART_TEXTS = {
     "tail": "the newest messages",
 }
 _MEMORY_BLOCK = re.compile(r'<data-(\w+) from="(?:MEMORY|USER)\.md">.*?</data-\1>', re.DOTALL)
-"""As the agent's prompt fences what the memory says."""
+"""The delimiters of the memory in the system prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextSnapshot:
-    """The next request of a chat: its parts, whose sum preflight counts too, the page, and remarks."""
+    """The next request of a chat: its parts, whose sum is the size for preflight, and its page."""
 
     parts: tuple[ContextPart, ...]
     page: WindowPage
     counted: int
-    """Our own count of the same, before what was learnt from real figures."""
+    """Our count, before calibration with figures of the provider."""
     facts: tuple[tuple[str, str], ...]
 
 
 async def run_context(state: ChatState, words: str) -> None:
-    """`/context`: what fills the window of this conversation now, part by part."""
+    """Show what fills the window of this conversation."""
     del words
     found = await read_context(state)
     state.show_page(
@@ -413,7 +413,7 @@ async def run_context(state: ChatState, words: str) -> None:
 
 
 async def read_context(state: ChatState) -> ContextSnapshot:
-    """What the next request consists of."""
+    """Measure the next request of a chat."""
     from clew.tokens import counter_for
     from clew.turn import context_parts, share_of
 
@@ -423,7 +423,7 @@ async def read_context(state: ChatState) -> ContextSnapshot:
     count = counter_for(conversation.target.model).message
     largest = measure_window(conversation.messages, size.counts, count, top=MAX_LARGEST).largest
     prompt = text_of(conversation.view.prompt) if conversation.view.prompt else ""
-    # The memory as the system prompt shows it; the files may have changed since.
+    # From the system prompt, since the memory files may have changed.
     memory = "\n".join(found[0] for found in _MEMORY_BLOCK.finditer(prompt))
     parts, window = tuple(context_parts(conversation, memory)), conversation.window.tokens
     threshold = conversation.engine.get_status().threshold_tokens if compression.enabled else None
@@ -478,7 +478,7 @@ async def _chat_facts(state: ChatState, conversation: Conversation) -> AsyncIter
 
 
 def _next_cost_text(cost: NextMessageCost, seconds: float | None) -> str:
-    """What the next question costs, and for how long."""
+    """The cost of the next prompt, and when it changes."""
     warm, cold = format_dollars(cost.warm), format_dollars(cost.cold)
     if seconds is None or seconds <= 0:
         return f"about {cold}, since no provider has it in its cache; {warm} from a cache"
@@ -488,7 +488,7 @@ def _next_cost_text(cost: NextMessageCost, seconds: float | None) -> str:
 
 
 def _counting_text(conversation: Conversation) -> str:
-    """Whose figures these are."""
+    """Who counted the tokens."""
     size, reported = conversation.size, conversation.view.last_prompt_tokens
     if reported:
         real = f"the provider counted {reported:,} for the last prompt"

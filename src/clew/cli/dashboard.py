@@ -1,4 +1,4 @@
-"""`clew dashboard`: a page that shows what is kept, live, until it is stopped."""
+"""`clew dashboard`: serve a live page about the store until stopped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import click
 
 from clew.cli.console import Console, logged_warnings, stop_signals
-from clew.cli.options import command, complete_files, option, set_option
+from clew.cli.options import FILE, command, option, set_option
 from clew.cli.store_access import StoreLocation, load_settings, store_location
 from clew.config import LoadedConfig
 from clew.errors import InvalidArgument
@@ -33,7 +33,7 @@ examples:
 @option("--host", "H", "address to listen on (default: 127.0.0.1)", default="127.0.0.1")
 @option("--port", "P", "port; 0 is any (default: 8788)", type=int, default=DEFAULT_PORT)
 @click.option("--open", "opens", is_flag=True, help="open it in the browser")
-@option("--store", "FILE", "another store than the one of the config (file or URL)", complete_files)
+@option("--store", "FILE", "another store than the one of the config (file or URL)", type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="print where it listens as JSON")
 @set_option
 async def dashboard_command(console: Console, host: str, port: int, opens: bool, store: str | None) -> int:
@@ -54,7 +54,7 @@ async def dashboard_command(console: Console, host: str, port: int, opens: bool,
 
 
 def _absolute(store: str) -> str:
-    """A path on the command line counts from the folder one is in, one in the config from the folder of Clew."""
+    """The path from the working directory; in the config, paths are relative to the folder of Clew."""
     from pathlib import Path
 
     return store if "://" in store else str(Path(store).expanduser().absolute())

@@ -1,5 +1,6 @@
-"""`clew doctor [--repair]`: check the files, database, rows, chain, views and index of the store; after a backup was
-made, repair what is derived and set aside what cannot be read. `--gateway` looks at a running gateway instead.
+"""`clew doctor [--repair]`: check the store; after a backup, rebuild derived data and quarantine unreadable rows.
+
+`--gateway` checks a running gateway instead.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ version, mode and keys, whether its upstream answers, on which wires, and whethe
 client on this machine is set to compact by itself. A key of Clew is taken from CLEW_KEY.
 """
 DEFAULT_GATEWAY = "http://127.0.0.1:8787"
-# Which of our checks a problem of the store belongs to.
+# The check that a problem of the store belongs to.
 CHECK_OF = {
     "database": "database",
     "unwritable": "files",
@@ -93,15 +94,15 @@ async def doctor_command(console: Console, repair: bool, quarantined: bool, gate
     location = configured_store(console)
     if quarantined and location.exists:
         return await _show_quarantined(location, console)
-    programs = _check_programs(console.environ)
+    programs = ProgramChecks.of(console.environ)
     if not location.exists:
-        fields = {"store": location.label, "ok": programs.is_ok, "exists": False, "checks": [], **programs.as_json()}
+        fields = {"store": location.label, "ok": programs.is_ok, "exists": False, "checks": [], **asdict(programs)}
         console.show(fields, lambda: console.print(f"{location.empty_message} Nothing to check."))
     else:
         report = await _diagnose(location, console)
         if repair and any(finding.is_repairable for finding in report.findings):
             report = await _repair(location, report, console)
-        fields = {**doctor_json(report), "ok": report.is_ok and programs.is_ok, **programs.as_json()}
+        fields = {**doctor_json(report), "ok": report.is_ok and programs.is_ok, **asdict(programs)}
         console.show(fields, lambda: print_doctor(report, console, repairing=repair))
     if not console.as_json:
         _print_programs(programs, console)
@@ -110,7 +111,7 @@ async def doctor_command(console: Console, repair: bool, quarantined: bool, gate
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """A check that failed."""
+    """A problem that a check found."""
 
     check: str
     what: str
@@ -119,7 +120,7 @@ class DoctorFinding:
 
 @dataclass(frozen=True, slots=True)
 class DoctorReport:
-    """What was checked, what failed, and what was repaired."""
+    """The checks, problems and repairs."""
 
     store: str
     findings: tuple[DoctorFinding, ...]
@@ -128,7 +129,7 @@ class DoctorReport:
     backup: Path | None = None
     older_backups: tuple[Path, ...] = ()
     quarantined: int = 0
-    """How many rows were set aside, now or before."""
+    """Number of quarantined rows."""
 
     @property
     def is_ok(self) -> bool:
@@ -136,37 +137,34 @@ class DoctorReport:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every check that there is for such a store, in order."""
+        """The checks of this store, in order."""
         return (*CHECKS, "vectors") if "vectors" in self.checked else CHECKS
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramChecks:
-    """Whether the programs of this machine whose config names Clew can use it."""
+    """Whether programs on this machine whose config names Clew can use it."""
 
     hermes: HermesCheck | None
     mcp: tuple[McpCheck, ...]
 
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> ProgramChecks:
+        from clew.integrations.hermes_setup import check_hermes
+        from clew.integrations.mcp_setups import check_mcp_clients
+
+        return cls(check_hermes(environ), check_mcp_clients(environ))
+
     @property
     def is_ok(self) -> bool:
         return (self.hermes is None or self.hermes.is_ok) and not any(check.problem for check in self.mcp)
-
-    def as_json(self) -> dict[str, Any]:
-        return {"hermes": self.hermes and asdict(self.hermes), "mcp": [asdict(check) for check in self.mcp]}
-
-
-def _check_programs(environ: Mapping[str, str]) -> ProgramChecks:
-    from clew.integrations.hermes_setup import check_hermes
-    from clew.integrations.mcp_setups import check_mcp_clients
-
-    return ProgramChecks(check_hermes(environ), check_mcp_clients(environ))
 
 
 async def _probe(url: str, console: Console) -> int:
     from clew.gateway import check_clients, probe_gateway
 
     if not url.startswith(("http://", "https://")):
-        raise InvalidArgument(f"doctor: --gateway: {url!r} is no address", remedy=f"give one as {DEFAULT_GATEWAY}")
+        raise InvalidArgument(f"doctor: --gateway: {url!r} is not an address", remedy=f"give one as {DEFAULT_GATEWAY}")
     address = url.rstrip("/").removesuffix("/v1")
     with console.phase(f"asking {address}"):
         findings = await probe_gateway(address, console.environ.get("CLEW_KEY"))
@@ -198,7 +196,7 @@ async def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
             what = error.problem if isinstance(error, DatabaseDamaged) else str(error)
             findings, set_aside = [DoctorFinding("database", what, False)], 0
     if any(finding.check == "database" for finding in findings):
-        # What was found sound in a damaged file may not be all that was in it.
+        # Other checks of a damaged file are not reliable: rows may be missing.
         checked = ("files", "database")
     after = _file_problems(location)
     # Opening makes the database file itself private.
@@ -211,7 +209,7 @@ async def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
 
 
 async def _check_vectors(store: Store) -> list[DoctorFinding]:
-    """Whether every turn has its vectors; a few that wait are made first, as rows that wait are indexed first."""
+    """Check that every turn has vectors; makes a few missing ones first, like the check of the index."""
     if not has_extra("vectors"):
         what = f"store.vectors is on, and the extra vectors is missing: {install_command('vectors')}"
         return [DoctorFinding("vectors", what, False)]
@@ -224,14 +222,14 @@ async def _check_vectors(store: Store) -> list[DoctorFinding]:
 
 
 def _finding(problem: HealthProblem) -> DoctorFinding:
-    # Newer SQLite looks into full-text indexes when it checks itself; those can be made anew.
+    # Newer SQLite checks full-text indexes too; they can be rebuilt.
     if problem.kind == "index" or "fts5" in problem.what.lower():
         return DoctorFinding("index", problem.what, True)
     return DoctorFinding(CHECK_OF.get(problem.kind, "database"), problem.what, problem.is_repairable)
 
 
 async def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> DoctorReport:
-    """Repair file modes and, after a backup, rows, maps and the index; returns what a new diagnosis finds."""
+    """Repair file modes and, after a backup, rows, maps and the index; returns a new diagnosis."""
     from clew.store import back_up_database
 
     backup = None
@@ -243,7 +241,7 @@ async def _repair(location: StoreLocation, report: DoctorReport, console: Consol
         with console.phase("setting rows aside, checking maps and rebuilding the index"):
             try:
                 async with location.open("the database") as store:
-                    # A node that is set aside may break a map, so maps come second.
+                    # Maps second, since a quarantined node may break a map.
                     set_aside = await store.quarantine()
                     broken = await store.undo_broken_maps()
                     await store.rebuild_index()
@@ -284,7 +282,7 @@ def _file_problems(location: StoreLocation) -> Sequence[FileModeProblem]:
 
 
 def print_doctor(report: DoctorReport, console: Console, *, repairing: bool) -> None:
-    """The findings for people."""
+    """Print the findings."""
     console.print(console.style(printable(report.store), "bold"))
     console.print_all(_check_lines(report, console))
     for repaired in report.repaired:
@@ -350,7 +348,7 @@ _MARKS = {"good": ("✓", "+", "green"), "bad": ("✗", "x", "red"), "warning": 
 
 
 def _marked(console: Console, mark: str | None, name: str, text: str) -> Iterator[str]:
-    """What was found, behind a coloured sign and the name of its check."""
+    """A finding after a colored sign and the name of its check."""
     sign = " "
     if mark is not None:
         fancy, plain, color = _MARKS[mark]
@@ -375,7 +373,7 @@ def _verdict(report: DoctorReport, repairing: bool) -> str:
 
 
 def print_probe(address: str, findings: Sequence[ProbeFinding], problems: Sequence[str], console: Console) -> None:
-    """For people: a line for each thing that was looked at, and one for each setting that should be another."""
+    """Print a line for each check of a gateway, and for each setting of a client to change."""
     console.print(console.style(printable(address), "bold"))
     marked = [("good" if it.is_ok else "bad", it.name, it.what) for it in findings]
     marked += [("warning", "clients", problem) for problem in problems]

@@ -29,22 +29,22 @@ INTERRUPTED = 130
 COMPLETE = "_CLEW_COMPLETE"
 """The environment variable by which a shell asks for completions."""
 COMMAND_LINE_SOURCES = ("--set", "config set", "config show")
-"""What a `ConfigError` names as its source where the command line is wrong, not the file."""
+"""Sources of a `ConfigError` for which the command line is wrong, not the file."""
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("init", "choose the model to talk to, and write it to the config"),
     "chat": ("chat", "talk to a model that can work in a project"),
-    "serve": ("serve", "keep the conversations of any agent in the window, as a gateway"),
+    "serve": ("serve", "run a gateway that keeps conversations in the window"),
     "wrap": ("wrap", "run one program through a private gateway"),
-    "mcp": ("mcp", "let Claude Code, Codex and others recall old sessions, over MCP"),
+    "mcp": ("mcp", "let Claude Code, Codex and others search old sessions, over MCP"),
     "setup": ("setup", "let Claude Code, opencode, pi, OpenClaw or Hermes compact with Clew"),
     "compress": ("compress", "fold a long conversation into a short one"),
     "audit": ("audit", "show what compactions in session files dropped, and what they cost"),
     "context": ("context", "show what fills the window of a conversation"),
     "sessions": ("sessions", "list, show, rename, undo and delete stored sessions"),
     "search": ("search", "search all stored messages"),
-    "open": ("search", "read messages by their numbers, word for word"),
-    "vectors": ("search", "let questions find what they mean, beside their words"),
+    "open": ("search", "read messages by number, verbatim"),
+    "vectors": ("search", "search by meaning too, with vectors"),
     "usage": ("usage", "tokens and cost of every call"),
     "insights": ("usage", "tokens and cost over time, as tables and charts"),
     "dashboard": ("dashboard", "show sessions and cost in a browser, live"),
@@ -130,7 +130,7 @@ click.version_option(__version__, prog_name="clew", message="clew %(version)s")(
 def main(
     argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None, stdin: TextIO | None = None
 ) -> int:
-    """Run one command; returns its exit code. What is not given is the process's own."""
+    """Run one command; returns its exit code. Arguments default to those of the process."""
     words = list(sys.argv[1:] if argv is None else argv)
     own = os.environ if environ is None else environ
     console = console_for(sys.stdout, sys.stderr, own, sys.stdin if stdin is None else stdin)
@@ -148,7 +148,7 @@ def main(
     except BrokenPipeError:
         _silence(console)
         return FAILED
-    except OSError as error:  # of our own output, such as a full disk; the rooms below translate theirs
+    except OSError as error:  # while writing the result, such as a full disk; other errors are translated below
         _silence(console)
         where = error.filename or "standard output"
         console.error(f"{where}: {error.strerror or error}; make room, or write elsewhere")
@@ -172,13 +172,13 @@ def _run(words: list[str], console: Console) -> int:
 
 
 def wants_json(words: Sequence[str]) -> bool:
-    """Whether JSON was asked for, though the words could not be parsed."""
+    """Whether `--json` is among words that could not be parsed."""
     options = words[: words.index("--")] if "--" in words else words
     return "--json" in options
 
 
 def exit_code(error: ClewError) -> int:
-    """2 where the command line is wrong, 1 for everything else."""
+    """2 for a wrong command line, 1 for everything else."""
     is_wrong_use = isinstance(error, InvalidArgument) or (
         isinstance(error, ConfigError) and error.source in COMMAND_LINE_SOURCES
     )
@@ -186,7 +186,7 @@ def exit_code(error: ClewError) -> int:
 
 
 def report_failure(error: ClewError, console: Console, *, as_json: bool) -> int:
-    """Print why the command fails; returns the exit code."""
+    """Print the error; returns the exit code."""
     fields = failure_json(error)
     if as_json:
         console.clear_progress()
@@ -197,7 +197,7 @@ def report_failure(error: ClewError, console: Console, *, as_json: bool) -> int:
 
 
 def failure_json(error: ClewError) -> dict[str, Any]:
-    """The error for programs; a provider's refusal in words that say what to do."""
+    """The error as JSON; a provider's refusal with a remedy."""
     if isinstance(error, ProviderRefused):
         from clew.providers import explain_refusal
 
@@ -207,7 +207,7 @@ def failure_json(error: ClewError) -> dict[str, Any]:
 
 
 def error_kind(error: ClewError) -> str:
-    """`wrong_use`, or the name of the error: no_model, unknown_session, ..."""
+    """`wrong_use`, or the class of the error in snake case: no_model, unknown_session, ..."""
     if exit_code(error) == WRONG_USE:
         return "wrong_use"
     name = type(error).__name__
@@ -215,7 +215,7 @@ def error_kind(error: ClewError) -> str:
 
 
 def _silence(console: Console) -> None:
-    """Send stdout to nowhere, so that the interpreter does not complain when it flushes at the end."""
+    """Redirect stdout to the null device, so that the interpreter's last flush does not fail."""
     try:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, console.out.fileno())
@@ -253,7 +253,7 @@ def help_command(context: click.Context, console: Console, commands: tuple[str, 
 
 
 def _find(names: list[str], context: click.Context) -> tuple[click.Context, click.Command]:
-    """The command that these names lead to, and a context in which it is named so."""
+    """The command that these names select, with its context."""
     found = context.command
     for name in names:
         if not isinstance(found, click.Group):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from clew.cli.console import Console, json_text, private_file
-from clew.cli.options import OneOf, command, complete_files, option, session_argument, set_option
+from clew.cli.options import FILE, OneOf, command, option, session_argument, set_option
 from clew.cli.pages import plural
 from clew.cli.store_access import damage_notes, stored_session
 from clew.cli.text import printable
@@ -51,7 +51,7 @@ SHAPES = ("chat", "jsonl", "anthropic", "responses", "openai_chat")
 @option("--as shape", "SHAPE", "chat, jsonl, anthropic, responses", type=OneOf(SHAPES), default="chat")
 @click.option("--view", is_flag=True, help="what the model sees, not the whole history")
 @click.option("--redact", is_flag=True, help="replace passwords, keys and tokens by placeholders")
-@option("--output", "FILE", "write here; - is standard output (default)", complete_files, default="-")
+@option("--output", "FILE", "write here; - is standard output (default)", type=FILE, default="-")
 @click.option("--json", "as_json", is_flag=True, help="with --output FILE: say as JSON what was written")
 @set_option
 async def export_command(console: Console, session: str, shape: str, view: bool, redact: bool, output: str) -> int:
@@ -69,7 +69,7 @@ async def export_command(console: Console, session: str, shape: str, view: bool,
 
 
 async def _export_lines(store: Store, session: Session, output: str, console: Console, *, redacts: bool) -> int:
-    """Write one message a line, as it is read, so that a long history is never held whole; returns how many."""
+    """Write one message a line, without loading the whole history; returns the number of messages."""
     from clew.redact import redact_messages
     from clew.store import history_rows, system_message
 
@@ -87,7 +87,7 @@ async def _export_lines(store: Store, session: Session, output: str, console: Co
 async def _export_whole(
     store: Store, session: Session, shape: str, output: str, console: Console, *, as_view: bool, redacts: bool
 ) -> int:
-    """Write a conversation as one value; returns the number of its messages."""
+    """Write a conversation as one value; returns the number of messages."""
     from clew.redact import redact_messages
     from clew.store import export_in_shape, history_rows
 
@@ -97,7 +97,7 @@ async def _export_whole(
     view = (await store.view(session.id, keep_damaged=True)).messages if as_view else ()
     messages: list[Message] = [*view, *(row.message for row in rows)]
     if redacts:
-        # What a wire wrote is made anew from the redacted messages.
+        # Without rows, the original requests are rebuilt from the redacted messages.
         messages, rows = redact_messages(messages), []
     wire = export_in_shape(shape, session.model, system, messages, rows)
     with _target(output, console) as out:
@@ -117,7 +117,7 @@ async def _system_prompt(store: Store, session: Session, *, redacts: bool) -> st
 
 @contextmanager
 def _target(name: str, console: Console) -> Iterator[TextIO]:
-    """Where the result goes; a file can only be read by its owner, as the database."""
+    """Open the target; a file is only readable by its owner, like the database."""
     if name == "-":
         yield console.out
         return

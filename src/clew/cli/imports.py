@@ -1,4 +1,4 @@
-"""`clew import [FILE... | FOLDER] [--watch]`: sessions of other programs into the store, and what was new in them."""
+"""`clew import [FILE... | FOLDER] [--watch]`: import sessions of other programs into the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew.cli.console import Console
-from clew.cli.options import OneOf, command, complete_files, one_or_more, option, store_options
+from clew.cli.options import FILE, OneOf, command, one_or_more, option, store_options
 from clew.cli.pages import json_fields, plural
 from clew.cli.store_access import StoreLocation, configured_store
 from clew.cli.text import clip, printable
@@ -58,7 +58,7 @@ _STATES = (("new", "new"), ("grown", "grown"), ("branch", "as branches"), ("unch
 
 
 @command(EXAMPLES, exclusive=("dry_run", "watch"))
-@click.argument("files", metavar="FILE", nargs=-1, shell_complete=complete_files)
+@click.argument("files", metavar="FILE", nargs=-1, type=FILE)
 @option("--from kind", "KIND", f"only this: {', '.join(KINDS)}", type=OneOf(KINDS))
 @click.option("--dry-run", is_flag=True, help="show what would be added, and add nothing")
 @click.option("--watch", is_flag=True, help="keep running, and import what is added later; Ctrl-C ends it")
@@ -90,7 +90,7 @@ def _followed(name: str) -> Path:
 
 
 def usual_places(console: Console, *, empty: bool) -> list[str]:
-    """The folders of the programs that are known; with `empty` also those that have nothing in them yet."""
+    """The session folders of known programs; with `empty` also those without sessions."""
     from clew.importers import session_files
     from clew.importers.program_folders import program_folders
 
@@ -130,7 +130,7 @@ def _show_progress(console: Console, line: str, count: int) -> None:
 
 
 class _ImportTarget(AsyncExitStack):
-    """The store, opened for the first session: an import that finds none creates no database, and no dry run does."""
+    """The store, opened for the first session: neither an empty import nor a dry run creates a database."""
 
     def __init__(self, location: StoreLocation, dry_run: bool) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class _ImportTarget(AsyncExitStack):
         from clew.store import open_store
 
         if self._store is None:
-            # What a power cut takes back, the next import brings again: no need to wait for the disk after each batch.
+            # No need to wait for the disk after each batch: after a power failure, the next import adds the rest again.
             self._store = await self.enter_async_context(open_store(self._url, flush="normal"))
         return self._store
 
@@ -153,11 +153,11 @@ class _ImportTarget(AsyncExitStack):
 async def _watch(
     places: list[Path], kind: str | None, every: int | None, location: StoreLocation, console: Console
 ) -> None:
-    """Follow files and folders until Ctrl-C, with a line for each session that got something new."""
+    """Follow files and folders until Ctrl-C, and print a line for each changed session."""
     from clew.importers.follow import POLL_SECONDS, FolderFollower
     from clew.importers.program_folders import ImportedFiles
 
-    # With --from the files of other programs are passed over: that is nothing to be remembered of them.
+    # With --from, files of other programs are skipped, which is not recorded as imported.
     known = ImportedFiles(None, "") if kind else ImportedFiles.noted(console.environ, location.label)
     shown = _WatchScreen(console)
     async with location.open() as store:
@@ -176,7 +176,7 @@ async def _watch(
 
 
 class _WatchScreen:
-    """What a person sees of a follower."""
+    """Prints the progress of a follower."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -207,7 +207,7 @@ class _WatchScreen:
 
 
 def print_import(report: ImportReport, console: Console) -> None:
-    """What failed and what was odd to stderr, each once; what was done and what was passed over to stdout."""
+    """Print failures and notices to stderr, imported and skipped sources to stdout."""
     for source, notice in report.notices:
         console.note(printable(f"{source}: {notice}"))
     for failed in (each for each in report.skipped if each.is_failure):

@@ -1,11 +1,12 @@
 """`clew init`: choose the model to talk to, and write it to the config.
 
-`clew chat` runs the same where no model is chosen. A person is asked through `SetupPrompts`, so that the same steps run
-at a terminal and in tests. Where bubblewrap runs, the sandbox for commands is offered as well.
+`clew chat` runs the same if no model is configured. Questions go through `SetupPrompts`, at a terminal and in tests. If
+bubblewrap is available, the sandbox for commands is offered as well.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ import click
 
 from clew.app.model_choice import LOCAL
 from clew.cli.console import Console
-from clew.cli.models import fetch_file, use_model
+from clew.cli.models import fetch_file, served_models, use_model
 from clew.cli.options import base_url_option, command, complete_models, option, provider_option
 from clew.cli.text import printable, wrap
 from clew.config import (
@@ -35,10 +36,8 @@ from clew.providers import (
     FETCHABLE_MODELS,
     PROVIDER_PRESETS,
     ProviderPreset,
-    RetryPolicy,
     local_models,
     preset_for,
-    provider_for,
 )
 
 EXAMPLES = """\
@@ -66,9 +65,9 @@ USUAL_MODELS = {
     "qwen": "qwen3-max",
     "groq": "llama-3.3-70b-versatile",
 }
-"""A model of each provider that is offered to who has a key for it; any other is one `clew models use` away."""
+"""The model that is offered if a key for its provider is found."""
 MAX_SERVED = 40
-"""Of what a server lists."""
+"""Models of a server that are offered."""
 OptionKind: TypeAlias = Literal["use", "fetch", "key", "address"]
 
 
@@ -100,7 +99,7 @@ def init_command(console: Console, model: str | None, provider: str | None, base
 
 @dataclass(frozen=True, slots=True)
 class SetupOption:
-    """One line of the choice."""
+    """One line of the menu."""
 
     kind: OptionKind
     label: str
@@ -111,14 +110,14 @@ class SetupOption:
 
 @dataclass(frozen=True, slots=True)
 class SetupPrompts:
-    """How the person is asked; both raise EOFError when they leave."""
+    """Functions that ask a question; they raise EOFError at the end of input."""
 
     ask: Callable[[str], str]
     ask_secret: Callable[[str], str]
 
 
 def setup_options(home: Path, where_key: Callable[[str], str | None]) -> list[SetupOption]:
-    """What can be chosen: models whose key is found (`where_key` says where), those here, and the rest."""
+    """The menu: models with a key (`where_key` finds it), local models, models to download, and other servers."""
     options = []
     for preset in _distinct_presets():
         where = next((found for name in (preset.key_env, *preset.other_key_envs) if (found := where_key(name))), None)
@@ -134,13 +133,13 @@ def setup_options(home: Path, where_key: Callable[[str], str | None]) -> list[Se
             options.append(
                 SetupOption("fetch", f"{row.name}, a small one that runs here", f"{size}, no key needed", row.name)
             )
-    options.append(SetupOption("key", "a provider that I have a key for", "the key is asked for and stored"))
+    options.append(SetupOption("key", "a provider that I have a key for", "asks for the key and stores it"))
     options.append(SetupOption("address", "a server at an address", "OpenAI-compatible: Ollama, vLLM, llama.cpp, ..."))
     return options
 
 
 def found_keys(console: Console) -> Callable[[str], str | None]:
-    """Says where the key for a variable is: `key in NAME`, `key in the keyring`, or None."""
+    """A function that locates the key of a variable: `key in NAME`, `key in the keyring`, or None."""
     stored = StoredKeys(clew_home(console.environ)).places()
     places = {"keyring": "key in the keyring", "file": "key stored by Clew"}
 
@@ -153,7 +152,7 @@ def found_keys(console: Console) -> Callable[[str], str | None]:
 
 
 def option_lines(options: Sequence[SetupOption], console: Console) -> list[str]:
-    """The choice as numbered lines; on a narrow screen each note on a line of its own."""
+    """The menu as numbered lines; on a narrow screen notes are below."""
     wide = max(len(it.label) for it in options) + 2
     is_narrow = wide + max(len(it.note) for it in options) + 4 > console.width
     lines = []
@@ -169,7 +168,7 @@ def option_lines(options: Sequence[SetupOption], console: Console) -> list[str]:
 
 
 def choose_model(console: Console, prompts: SetupPrompts) -> bool:
-    """Ask for a model and write the choice to the config; False where the person leaves without one."""
+    """Ask for a model and write it to the config; False if none was chosen."""
     home = clew_home(console.environ)
     options = setup_options(home, found_keys(console))
     console.print_all(option_lines(options, console))
@@ -187,7 +186,7 @@ def choose_model(console: Console, prompts: SetupPrompts) -> bool:
 
 
 def _offer_sandbox(console: Console, prompts: SetupPrompts) -> None:
-    """Offer walls around the agent's commands, where bubblewrap runs here and nothing about it is set yet."""
+    """Offer the sandbox for commands, if bubblewrap is available and the setting is not made yet."""
     from clew.agent.sandbox import SETTING, BubblewrapSandbox
 
     before = read_config(console.environ)
@@ -214,7 +213,7 @@ def _ask_number(options: Sequence[SetupOption], console: Console, prompts: Setup
             return None
         if typed.isascii() and typed.isdigit() and 1 <= int(typed[:4]) <= len(options):
             return options[int(typed) - 1]
-        console.note(f"{printable(typed)!r} is no number from 1 to {len(options)}")
+        console.note(f"{printable(typed)!r} is not a number from 1 to {len(options)}")
 
 
 def _take(option: SetupOption, console: Console, prompts: SetupPrompts) -> None:
@@ -230,7 +229,7 @@ def _take(option: SetupOption, console: Console, prompts: SetupPrompts) -> None:
 
 
 def _ask_served_model(address: str, console: Console, prompts: SetupPrompts) -> str:
-    """The name of a model at an address: out of what the server lists, where it lists anything."""
+    """Ask for the name of a model at an address, with the list of the server if it has one."""
     served = _served_models(address, console)
     for number, name in enumerate(served, 1):
         console.print(f"{console.style(f'{number:>2}', 'cyan')}  {printable(name)}")
@@ -246,23 +245,13 @@ def _ask_served_model(address: str, console: Console, prompts: SetupPrompts) -> 
 
 
 def _served_models(address: str, console: Console) -> list[str]:
-    """The models that a server lists; none, with a note, where it cannot be reached."""
-    import asyncio
-
-    async def ask() -> list[str]:
-        provider = provider_for(
-            ModelSettings(base_url=address), environ=console.environ, retry_policy=RetryPolicy(idle_seconds=10.0)
-        )
-        try:
-            return [str(row["id"]) for row in await provider.models() if row.get("id")]
-        finally:
-            await provider.close()
-
+    """The models that a server lists; none, with a note, if the request fails."""
     try:
-        return asyncio.run(ask())[:MAX_SERVED]
+        _, listed = asyncio.run(served_models(ModelSettings(base_url=address), console))
     except ClewError as problem:
         console.note(f"{printable(address)} could not list its models: {problem}")
         return []
+    return [str(row["id"]) for row in listed if row.get("id")][:MAX_SERVED]
 
 
 def _take_key(console: Console, prompts: SetupPrompts) -> None:
@@ -289,7 +278,7 @@ def _ask_until(prompts: SetupPrompts, question: str) -> str:
 
 
 def store_key(preset: ProviderPreset, key: str, place: KeyPlace | None, console: Console) -> KeyPlace:
-    """Store a provider's key: in the keyring where there is one, else in a private file; where it went."""
+    """Store a provider's key, by default in the keyring if there is one; returns the place."""
     if not preset.key_env:
         raise InvalidArgument(f"{preset.name} takes no key of its own")
     where: KeyPlace = place or ("keyring" if has_keyring() else "file")
@@ -303,12 +292,12 @@ def store_key(preset: ProviderPreset, key: str, place: KeyPlace | None, console:
 
 
 def _distinct_presets() -> list[ProviderPreset]:
-    """One row for each key: a provider may be reached over several wires."""
+    """One preset for each key: a provider may have several wires."""
     return list({preset.key_env: preset for preset in reversed(PROVIDER_PRESETS)}.values())[::-1]
 
 
 def read_key(provider: str, console: Console) -> str:
-    """A key, typed without being shown or piped in."""
+    """Read a key, from a hidden prompt or a pipe."""
     from getpass import getpass
 
     if console.stdin is not None and not console.is_typed_at:

@@ -1,6 +1,6 @@
-"""`clew keys create|list|revoke|delete`: the keys of the gateway, whose they are, and what they have spent.
+"""`clew keys create|list|revoke|delete`: the keys of the gateway with their owners and spending.
 
-A key is shown when it is made and never again: the store has only its hash.
+A key is only shown when it is made: the store has its hash.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _MICROS = 1_000_000
 
 
 def parse_dollars(text: str) -> int:
-    """An amount of money, in millionths of a dollar."""
+    """An amount in millionths of a dollar."""
     try:
         dollars = Decimal(text.strip().removeprefix("$"))
         micros = int((dollars * _MICROS).to_integral_value(ROUND_DOWN)) if dollars <= MAX_DOLLARS else 0
@@ -145,7 +145,7 @@ async def delete(console: Console, wanted: str) -> int:
 
 
 async def _may_be_first(location: StoreLocation, console: Console) -> bool:
-    """Whether a key may be made: before the first one, a person is asked, and a script gets a warning."""
+    """Whether a key may be made: the first one needs a confirmation at a terminal, and prints a warning elsewhere."""
     if await _all_keys(location):
         return True
     console.note(FIRST_KEY)
@@ -190,7 +190,7 @@ def key_state(key: AccessKey) -> str:
 
 
 def key_json(key: AccessKey) -> dict[str, Any]:
-    """What is known of a key, for programs."""
+    """A key as JSON."""
     return {
         **json_fields(key, "id", "owner"),
         "state": key_state(key),
@@ -202,7 +202,7 @@ def key_json(key: AccessKey) -> dict[str, Any]:
 
 
 async def _find(store: Store, wanted: str) -> AccessKey:
-    """The key of an id, or of the beginning of one that no other has."""
+    """The key with this id, or the unique beginning of one."""
     found = [key for key in await store.list_keys() if wanted and key.id.startswith(wanted)]
     if not found:
         raise UnknownKey(wanted)

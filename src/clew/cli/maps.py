@@ -1,6 +1,6 @@
 """The map of a conversation, drawn: `/map` in a chat, `clew sessions tree --nodes`, `clew compress --engine lcm`.
 
-Each part replaces the messages that it names; below it are the parts that it was made from.
+Each part replaces a range of messages; below it are the parts that it was made from.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ class MapPage:
 
     session: str
     shown: tuple[Node, ...]
-    """Those that the view shows, oldest first."""
+    """Nodes in the view, oldest first."""
     every: Mapping[str, Node]
     messages: int
     opened: Node | None = None
-    """The node that was asked for."""
+    """The requested node."""
     written: Mapping[str, datetime] = field(default_factory=dict)
     """When each node was written."""
 
     @property
     def reached(self) -> int:
-        """The first message that is in view as it is."""
+        """The first message that is not folded."""
         return self.shown[-1].last if self.shown else 0
 
 
 async def read_map(store: Store, session: str, messages: int, name: str = "") -> MapPage:
-    """The map of a session's conversation, or one part of it."""
-    # Late: the map of a file has no store.
+    """Read the map of a conversation, or one part of it."""
+    # Late: the map of a file needs no store.
     from clew.turn.engine_host import node_of
 
     stored = await store.nodes(session)
@@ -85,7 +85,7 @@ def nodes_json(shown: Sequence[Node], every: Iterable[Node]) -> dict[str, Any]:
 
 
 def print_map(page: MapPage, console: Console, more: str) -> None:
-    """The map as a tree; or, where one part was asked for, what it says and its parts."""
+    """Print the map as a tree, or the text and the parts of the requested node."""
     if page.opened is not None:
         node = page.opened
         line = node_line(node, console.page_width, console, page.written.get(node.id))
@@ -127,7 +127,7 @@ def tree_lines(
     levels: int,
     written: Mapping[str, datetime] | None = None,
 ) -> Iterator[str]:
-    """Nodes with their first line, and the nodes that they were made from below them."""
+    """Nodes with their first line, and their parts below them."""
     dot, bar, fork = ("●", "│", "├─ ") if console.unicode else ("o", "|", "+- ")
     for node in nodes[:MOST_PARTS]:
         yield f"{dot} {node_line(node, room - 2, console, (written or {}).get(node.id))}"
@@ -146,7 +146,7 @@ def tree_lines(
 
 
 def node_line(node: Node, room: int, console: Console, written: datetime | None = None) -> str:
-    """A node in one line: its id, what it replaces, its size, who wrote it."""
+    """A node on one line: id, replaced messages, size, writer."""
     facts = [
         plural(node.last - node.first, "message"),
         f"{short_count(node.covered_tokens)} {console.sign('→', '->')} {short_count(node.tokens)} tokens",
@@ -162,7 +162,7 @@ def node_line(node: Node, room: int, console: Console, written: datetime | None 
 def _about(node: Node) -> str:
     """The first line of a node."""
     lines = [line for each in node.text.splitlines() if (line := printable_line(each)) and not line.startswith("#")]
-    # Requests and actions identify a node better than its rules.
+    # Requests and actions are numbered, and identify a node better than its rules.
     return next((line for line in lines if line[0].isdigit()), lines[0] if lines else "")
 
 

@@ -1,4 +1,4 @@
-"""`clew mcp`: the MCP server, started by a client; `--show NAME` prints what to paste into the client's config."""
+"""`clew mcp`: the MCP server, started by a client; `--show NAME` prints the lines for the client's config."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from clew.cli.console import Console, logged_warnings
-from clew.cli.options import command, complete_folders, option, set_option, shown_setups
+from clew.cli.options import FOLDER, command, option, set_option, shown_setups
 from clew.cli.pages import json_fields
 from clew.cli.store_access import configured_store
 from clew.errors import InvalidArgument
@@ -46,7 +46,7 @@ examples:
     "--import folders",
     "DIR",
     "import this folder or database, not the usual ones; may be repeated",
-    complete_folders,
+    type=FOLDER,
     multiple=True,
 )
 @click.option("--no-import", is_flag=True, help="import nothing")

@@ -1,7 +1,7 @@
-"""`clew models list|show|get|use|key|forget`: the models there are, what is known about one, fetching and choosing one.
+"""`clew models list|show|get|use|key|forget`: list, describe, download and choose models; and `/model` in a chat.
 
-`list` asks no server without a flag for it; `use` writes to the config file only. `forget` removes a window that was
-learnt from a provider's error from the file where those are stored.
+`list` sends no request without a flag; `use` writes to the config file only. `forget` removes a window that was learnt
+from a provider's error.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import click
 from clew.app.model_choice import chosen_settings, similar_names
 from clew.cli.console import Console
 from clew.cli.options import (
+    FILE,
     OneOf,
     base_url_option,
-    complete_files,
     complete_models,
     complete_providers,
     json_option,
@@ -46,8 +46,25 @@ from clew.config import (
     set_in_file,
     unset_in_file,
 )
-from clew.errors import ClewError, InvalidArgument
-from clew.providers import FETCHABLE_MODELS, LocalModel, chosen_local_model, local_models, models_folder, trained_window
+from clew.errors import ClewError, InvalidArgument, ProviderRefused
+from clew.providers import (
+    FETCHABLE_MODELS,
+    LocalModel,
+    LocalProvider,
+    RetryPolicy,
+    choose_local_model,
+    chosen_local_model,
+    explain_refusal,
+    fetch_model,
+    is_local_model,
+    key_variables,
+    local_model_file,
+    local_models,
+    models_folder,
+    preset_for,
+    provider_for,
+    trained_window,
+)
 from clew.tokens import LearntLimit, LearntLimits, Window, known_model, window_of
 from clew.usage import Price, price_of
 
@@ -185,7 +202,7 @@ def _print_table(rows: Sequence[Sequence[str]], aligns: str, empty: str, console
 
 
 @verb(models_command, "get", "download a model file", GET_EPILOG)
-@click.argument("name", metavar="NAME|URL|FILE", shell_complete=complete_files)
+@click.argument("name", metavar="NAME|URL|FILE", type=FILE)
 @json_option
 def get(console: Console, name: str) -> int:
     from clew.install import has_extra, install_command
@@ -208,7 +225,6 @@ def get(console: Console, name: str) -> int:
 
 def fetch_file(name: str, console: Console) -> Path:
     """Download a model file, with progress."""
-    from clew.providers import fetch_model
 
     def report(done: int, total: int | None) -> None:
         share = f" of {format_bytes(total)} ({100 * done // total}%)" if total else ""
@@ -231,9 +247,7 @@ def use(console: Console, name: str, provider: str | None, base_url: str | None)
 
 
 def use_model(name: str, provider: str | None, base_url: str | None, console: Console) -> None:
-    """Write a model to the config, and print what is known about it and what it lacks."""
-    from clew.providers import provider_for
-
+    """Write a model to the config, and print its properties and missing settings."""
     before = read_config(console.environ)
     if base_url is not None:
         chosen = ModelSettings(name=name, provider=provider, base_url=base_url)
@@ -272,8 +286,6 @@ def _similar(facts: ModelFacts) -> str:
 
 def _write_settings(before: LoadedConfig, chosen: ModelSettings, home: Path, console: Console) -> None:
     """Write the chosen model to the file; settings that belonged to the former one are removed."""
-    from clew.providers import choose_local_model
-
     path = config_path(console.environ)
     for field in ("context_length", "base_url", "api_key_env", "provider", "name"):
         key, value = f"model.{field}", getattr(chosen, field)
@@ -331,7 +343,6 @@ def show(console: Console, name: str | None, provider: str | None) -> int:
 @json_option
 def key(console: Console, provider: str, place: KeyPlace | None, remove: bool) -> int:
     from clew.cli.init import read_key, store_key
-    from clew.providers import preset_for
 
     preset = preset_for(provider, None, None)
     fields = {"provider": preset.name, "variable": preset.key_env}
@@ -362,22 +373,22 @@ def forget(console: Console, name: str) -> int:
     return console.show(fields, lambda: console.print_all(map(printable, lines)))
 
 
-# -- what is known of a model ------------------------------------------------------------------------------------------
+# -- properties of a model ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What is known of a model: None where it is not. Of keys only where they are looked for, never their value."""
+    """Properties of a model, None if unknown; without values of keys."""
 
     name: str
     provider: str | None
     window: int | None
     source: str
-    """Of the window."""
+    """The source of the window size."""
     price: Price | None
     max_output: int | None = None
     address: str | None = None
-    """Of the provider, without user and query, where some have a key."""
+    """The URL of the provider, without user and query, which may hold a key."""
     keys: tuple[tuple[str, bool], ...] = ()
     """The environment variables that may hold the key, and whether each is set."""
     key_in_config: bool = False
@@ -389,9 +400,7 @@ class ModelFacts:
 
 
 def model_facts(settings: ModelSettings, console: Console) -> ModelFacts:
-    """What is known of a model; raises `InvalidArgument` where its provider is unknown."""
-    from clew.providers import LocalProvider, is_local_model, key_variables, local_model_file, preset_for
-
+    """Properties of a model; raises `InvalidArgument` for an unknown provider."""
     name = settings.name or ""
     limits = LearntLimits(learnt_limits_path(console.environ))
     learnt = tuple(limits.of_model(name))
@@ -418,7 +427,7 @@ def model_facts(settings: ModelSettings, console: Console) -> ModelFacts:
 
 
 def _model_in_use(config: LoadedConfig, console: Console) -> tuple[ModelFacts | None, str]:
-    """The configured model, or why there is none."""
+    """The configured model, or the reason why there is none."""
     model = config.settings.model
     if model.name is None and model.provider is None:
         return None, f"{NO_MODEL}; {CHOOSE_MODEL}"
@@ -429,9 +438,9 @@ def _model_in_use(config: LoadedConfig, console: Console) -> tuple[ModelFacts | 
 
 
 def _facts_of(name: str | None, provider: str | None, configured: ModelSettings, console: Console) -> ModelFacts:
-    """What is known of a model by its name, with the settings of the configured one where it is that.
+    """Properties of a model by name; the configured model has its settings.
 
-    Without a known provider, its window and the learnt limits are still known.
+    With an unknown provider, the window and learnt limits are returned.
     """
     settings = configured
     try:
@@ -450,7 +459,7 @@ def _facts_of(name: str | None, provider: str | None, configured: ModelSettings,
 
 @dataclass(frozen=True, slots=True)
 class ProviderModels:
-    """The models that a provider lists, or why it could not be asked."""
+    """The models of a provider, or the reason why it did not list them."""
 
     provider: str
     models: Sequence[ModelFacts] = ()
@@ -460,44 +469,45 @@ class ProviderModels:
 async def _ask_provider(
     asked: str | None, words: Sequence[str], config: LoadedConfig, console: Console
 ) -> ProviderModels:
-    from clew.providers import LocalProvider, ProviderRefused, RetryPolicy, explain_refusal, provider_for
-
     settings = config.settings.model
     if asked and asked != settings.provider:
         settings = ModelSettings(provider=asked)
     if not (settings.provider or settings.base_url or settings.name):
         return ProviderModels("", (), "there is no provider to ask; --provider NAME names one, such as openai")
+    if is_local_model(settings.provider, settings.base_url, settings.name):
+        console.note("the model in use is on this machine; --provider NAME lists the models of a provider")
+        return ProviderModels("local")
     name = asked or settings.provider or settings.base_url or settings.name or ""
     try:
-        provider = provider_for(
-            settings, environ=console.environ, retry_policy=RetryPolicy(retries=1, idle_seconds=30.0)
-        )
-        if isinstance(provider, LocalProvider):
-            console.note("the model in use is on this machine; --provider NAME lists the models of a provider")
-            return ProviderModels(provider.name)
-        with console.phase(f"asking {provider.name}"):
-            try:
-                listed = await provider.models()
-            finally:
-                await provider.close()
+        provider, listed = await served_models(settings, console)
     except ClewError as error:
         why = explain_refusal(error) if isinstance(error, ProviderRefused) else error
         return ProviderModels(name, (), f"{name} could not list its models: {why}")
-    return ProviderModels(provider.name, listed_models(listed, provider.name, words))
+    return ProviderModels(provider, listed_models(listed, provider, words))
+
+
+async def served_models(settings: ModelSettings, console: Console) -> tuple[str, Sequence[Mapping[str, Any]]]:
+    """The name of a provider, and the models that it lists."""
+    provider = provider_for(settings, environ=console.environ, retry_policy=RetryPolicy(retries=1, idle_seconds=30.0))
+    with console.phase(f"asking {provider.name}"):
+        try:
+            return provider.name, await provider.models()
+        finally:
+            await provider.close()
 
 
 def listed_models(listed: Sequence[Mapping[str, Any]], provider: str, words: Sequence[str]) -> list[ModelFacts]:
-    """What a models endpoint lists, by name, as far as the names hold these words."""
+    """The models of a models endpoint whose names contain these words, sorted."""
     named = (next((entry[key] for key in ("id", "name", "model") if entry.get(key)), "") for entry in listed)
     names = sorted({name for name in named if isinstance(name, str) and name}, key=str.lower)
     wanted = [name for name in names if all(word.lower() in name.lower() for word in words)]
     facts = [ModelFacts.of(name, provider, window_of(name, endpoint={"data": list(listed)})) for name in wanted]
-    # A window that is only assumed would look as if it were known.
+    # An assumed window is not displayed as a known one.
     return [replace(it, window=None, source="unknown") if it.source == "default" else it for it in facts]
 
 
 def model_line(facts: ModelFacts) -> str:
-    """All that is known of a model, in one line."""
+    """The properties of a model on one line."""
     window = f"window {_tokens(facts.window)}, {WINDOW_SOURCES[facts.source]}" if facts.window else _tokens(None)
     return f"{facts.name}{_through(facts)}: {window}; {_price(facts.price)}"
 

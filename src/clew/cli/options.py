@@ -1,6 +1,6 @@
-"""What commands are declared with: commands and nouns of click, types of values, options of several commands.
+"""Building blocks of command declarations: command classes, value types, shared options.
 
-Types raise `BadValue`, which says what is expected. A time without a zone is meant in the zone of this machine.
+Types raise `BadValue` with the expected format. A time without a zone is in the local zone.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from clew.errors import InvalidArgument
 
 Callback = TypeVar("Callback", bound=Callable[..., Any])
 Run: TypeAlias = Callable[..., int | Coroutine[Any, Any, int]]
-"""What a command does."""
+"""The function of a command."""
 Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Adds an option to a command."""
 Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 MODES = ("observe", "spill", "compact")
-"""Of a gateway."""
+"""Modes of a gateway."""
+STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
+"""Kinds of facts of a conversation, in the order of `FACT_KINDS`."""
 MAX_SUGGESTIONS = 3
 MAX_COMPLETED_SESSIONS = 200
 _MIN_PREFIX = 2
@@ -35,15 +37,17 @@ _AGO = re.compile(r"(\d{1,5})\s*(m|h|d|w)")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 EXPECTED_TIME = "a day (2026-03-01), a time (2026-03-01T14:30), today, yesterday, or so long ago: 30m, 12h, 7d, 2w"
+FILE, FOLDER = click.Path(), click.Path(file_okay=False)
+"""Types whose values a shell completes; whether a file is there is checked by the command."""
 
 
 class CliCommand(click.Command):
-    """A command whose epilog is printed as it is written, and of whose options some exclude each other."""
+    """A command that prints its epilog unchanged and has mutually exclusive options."""
 
     def __init__(self, *values: Any, exclusive: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*values, **options)
         self.exclusive = exclusive
-        """Names of parameters of which only one may be given."""
+        """Names of parameters of which at most one may be given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.allow_extra_args = True
@@ -70,7 +74,7 @@ class CliCommand(click.Command):
 
 
 class NounGroup(click.Group):
-    """A command with verbs below it; one of them is meant where none is named: `clew sessions --json` lists."""
+    """A command with verbs and a default verb: `clew sessions --json` is `clew sessions list --json`."""
 
     command_class = CliCommand
 
@@ -110,7 +114,7 @@ def _is_given(ctx: click.Context, param: click.Parameter) -> bool:
 
 
 class BadValue(click.BadParameter):
-    """A value that is not allowed; `expects` says what is."""
+    """A value that is not allowed; `expects` describes allowed values."""
 
     def __init__(self, problem: str, expects: str) -> None:
         super().__init__(problem)
@@ -118,7 +122,7 @@ class BadValue(click.BadParameter):
 
 
 def refusal(ctx: click.Context | None, problem: str, remedy: str = "") -> InvalidArgument:
-    """The error of a command line; the remedy is the help of its command, where none is given."""
+    """The error for a wrong command line; the default remedy is the help of its command."""
     path = ctx.command_path if ctx else "clew"
     below = path.partition(" ")[2]
     help_hint = f"`{path} --help` describes it"
@@ -130,7 +134,7 @@ def refuse(ctx: click.Context, problem: str) -> NoReturn:
 
 
 def wrong_use(error: click.UsageError) -> InvalidArgument:
-    """What click finds wrong with a command line, as our own error."""
+    """Translate an error of click."""
     ctx, param = error.ctx, getattr(error, "param", None)
     if isinstance(error, click.NoSuchOption):
         known = [name for each in ctx.command.params for name in each.opts if name.startswith("--")] if ctx else []
@@ -149,12 +153,12 @@ def wrong_use(error: click.UsageError) -> InvalidArgument:
 
 
 def shown_name(param: click.Parameter) -> str:
-    """The name of a parameter as a person types it."""
+    """The name of a parameter as it is typed."""
     return "/".join(param.opts) if isinstance(param, click.Option) else param.metavar or (param.name or "").upper()
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """`did you mean X? ` for a word that is near a known one, ready to precede a sentence; else empty."""
+    """`did you mean X? ` for a word similar to a known one; else empty."""
     from difflib import get_close_matches  # late: only wrong use needs it
 
     by_word = {name.lstrip("-").lower(): name for name in known}
@@ -165,13 +169,13 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def one_of_these(given: str, known: Sequence[str]) -> str:
-    """The remedy for a word that is none of those allowed."""
+    """The remedy for a word that is not allowed."""
     near = did_you_mean(given, known)
     return f"{near}{'It' if near else 'it'} takes {', '.join(known)}"
 
 
 def shown_setups(command: str, name: str, setups: Sequence[Any], find: Callable[[str], Any]) -> Sequence[Any]:
-    """What `--show NAME` means; raises `InvalidArgument` where there is no such program."""
+    """The setups for `--show NAME`; raises `InvalidArgument` for an unknown program."""
     if name == "all":
         return setups
     if chosen := find(name):
@@ -221,7 +225,7 @@ def parse_count(text: str, least: int = 0) -> int:
 def parse_address(text: str) -> str:
     """The address of an endpoint."""
     if not text.startswith(("http://", "https://")):
-        raise BadValue(f"{text!r} is no address", "give one that begins with http:// or https://")
+        raise BadValue(f"{text!r} is not an address", "give one that begins with http:// or https://")
     return text
 
 
@@ -230,17 +234,17 @@ def one_or_more(text: str) -> int:
 
 
 def message_number(text: str) -> int:
-    """The number of a message, as pages write it (m120) or bare."""
+    """The number of a message: `m120` or `120`."""
     return parse_count(text.removeprefix("m"))
 
 
 def parse_since(text: str) -> datetime:
-    """The moment from which on; a day begins at midnight."""
+    """The start of a period; a day starts at midnight."""
     return _parse_time(text, end=False)
 
 
 def parse_until(text: str) -> datetime:
-    """The moment up to which; a day counts whole."""
+    """The end of a period; a day is included."""
     return _parse_time(text, end=True)
 
 
@@ -255,7 +259,7 @@ def _parse_time(text: str, *, end: bool) -> datetime:
             return _day_boundary(date.fromisoformat(wanted), end)
         return datetime.fromisoformat(text.strip()).astimezone()
     except (ValueError, OverflowError, OSError):
-        raise BadValue(f"{text!r} is no moment", f"expects {EXPECTED_TIME}") from None
+        raise BadValue(f"{text!r} is not a time", f"expects {EXPECTED_TIME}") from None
 
 
 def _day_boundary(day: date, end: bool) -> datetime:
@@ -264,14 +268,6 @@ def _day_boundary(day: date, end: bool) -> datetime:
 
 def _beginning_with(incomplete: str, words: Iterable[str]) -> list[CompletionItem]:
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
-
-
-def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type="file")]
-
-
-def complete_folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(incomplete, type="dir")]
 
 
 def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -294,7 +290,7 @@ def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def complete_sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The newest sessions: each with its short id, and what it is about."""
+    """The newest sessions, each with its short id and title."""
     import asyncio
 
     from clew.cli.store_access import all_session_ids, short_ids, store_location
@@ -330,7 +326,7 @@ set_option = option("--set flags", "KEY=VALUE", "a setting for this run only", c
 model_option = option("--model", "M", "count and price for this model, not the one the file names")
 base_url_option = option("--base-url", "URL", "address of the endpoint", type=parse_address)
 session_argument = click.argument("session", metavar="SESSION", shell_complete=complete_sessions)
-file_argument = click.argument("file", metavar="FILE", shell_complete=complete_files)
+file_argument = click.argument("file", metavar="FILE", type=FILE)
 provider_option = option(
     "--provider", "NAME", "the provider: openai, anthropic, openrouter, ..., local", complete_providers
 )
@@ -343,26 +339,28 @@ def tokens_option(name: str, about: str, least: int = 1) -> Option:
 
 
 def store_options(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """What every command that opens the store takes."""
+    """Options of every command that opens the store."""
     return json_option(set_option(callback))
 
 
 def period_options(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """The options by which a command is narrowed to a time."""
+    """Options that limit a command to a period."""
     since = option("--since", "WHEN", "from then on: 2026-03-01, yesterday, 7d, 12h", type=parse_since)
     return since(option("--until", "WHEN", "up to then; a day counts whole", type=parse_until)(callback))
 
 
 def sentence(about: str) -> str:
-    """What a list says about a command, as a sentence."""
+    """The short help of a command as a sentence."""
     return f"{about[0].upper()}{about[1:]}."
 
 
 def command(
     epilog: str = "", *, exclusive: Sequence[str] = (), cls: type[CliCommand] = CliCommand, **settings: Any
 ) -> Callable[[Run], CliCommand]:
-    """Declare a command. Its function gets the console first, which has `--json` and `--set`, and returns the exit
-    code; it may be async."""
+    """Declare a command.
+
+    Its function may be async, gets the console with the values of `--json` and `--set`, and returns the exit code.
+    """
 
     def declare(run: Run) -> CliCommand:
         @click.pass_obj
@@ -395,5 +393,5 @@ def verb(
 
 
 def noun(default_verb: str, epilog: str = "") -> NounGroup:
-    """Declare a command that has commands below it."""
+    """Declare a command with verbs."""
     return NounGroup(default_verb=default_verb, epilog=epilog)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _MICROS = 1_000_000
 NO_PRICE = "no price"
-"""Shown where a price is unknown, which is never taken for zero."""
+"""Displayed for an unknown price, which never counts as zero."""
 WINDOW_SOURCES: Mapping[str, str] = {
     "config": "from the config",
     "stated": "as the provider stated in an error",
@@ -23,11 +23,11 @@ WINDOW_SOURCES: Mapping[str, str] = {
     "default": "assumed, since no source states it",
     "file": "as it is run here; model.context_length changes it",
 }
-"""Who says how large a window is."""
+"""Where the size of a window is from."""
 MARGIN = "  "
 MIN_NAME_WIDTH = 10
 GOOD_NAME_WIDTH = 16
-"""Columns that matter less go before a name has less than this."""
+"""Less important columns are dropped before a name gets narrower."""
 MIN_LAST_WIDTH = 8
 
 
@@ -37,7 +37,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def short_count(tokens: int) -> str:
-    """A number of tokens in at most five characters or so: 812, 9,120, 68.1K, 1.24M."""
+    """A short number of tokens: 812, 9,120, 68.1K, 1.24M."""
     if tokens < 10_000:
         return f"{tokens:,}"
     if tokens < 999_500:
@@ -46,7 +46,7 @@ def short_count(tokens: int) -> str:
 
 
 def writer_name(written_by: str | None) -> str:
-    """Who wrote a handoff."""
+    """The writer of a handoff."""
     from clew.handoff import BUILTIN  # late: most pages name no writer
 
     if not written_by:
@@ -55,14 +55,14 @@ def writer_name(written_by: str | None) -> str:
 
 
 def window_source(conversation: Conversation) -> str:
-    """Who says how large the window of a chat is; a model in a file has the one that it was started with."""
+    """Where the window size of a chat is from; a local model has the one it was started with."""
     source = conversation.window.source
     is_in_a_file = conversation.target.served_by == "local" and source == "config"
     return WINDOW_SOURCES["file" if is_in_a_file else source]
 
 
 def percent(part: int, whole: int) -> str:
-    """A share; a dash where there is nothing to have a share of."""
+    """A share in percent; a dash if the whole is zero."""
     if not whole:
         return "-"
     share = 100 * part / whole
@@ -77,20 +77,20 @@ def message_range(numbers: list[int]) -> str:
 
 
 def format_dollars(amount: float) -> str:
-    """Money, with four digits behind the point where it is less than a dollar; nothing is $0.00."""
+    """Money; with four decimals below one dollar."""
     if not amount or amount >= 1:
         return f"${amount:,.2f}"
     return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
 
 
 def format_saving(micros: int) -> str:
-    """What was saved, rounded down; with a minus, and rounded away from nothing, where it cost more."""
+    """Savings, rounded down; negative if it cost more."""
     shown = micros // 10_000 * 10_000 if abs(micros) >= _MICROS else micros // 100 * 100
     return f"{'-' if shown < 0 else ''}{format_dollars(abs(shown) / _MICROS)}"
 
 
 def format_cost(micros: int, calls: int, unknown: int) -> str:
-    """What calls cost. No calls and free ones cost $0.00; `unknown` of them have no known price, as the text says."""
+    """The cost of calls, of which `unknown` have no known price."""
     if calls and unknown == calls:
         return NO_PRICE
     known = format_dollars(micros / _MICROS)
@@ -98,12 +98,12 @@ def format_cost(micros: int, calls: int, unknown: int) -> str:
 
 
 def format_time(at: datetime) -> str:
-    """In the zone of this machine."""
+    """A time in the local zone."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def iso_time(at: datetime | None) -> str | None:
-    """For JSON, in UTC."""
+    """A time for JSON, in UTC."""
     return None if at is None else at.astimezone(UTC).isoformat()
 
 
@@ -117,19 +117,19 @@ def json_fields(value: Any, *names: str) -> dict[str, Any]:
 
 
 def format_day(day: int) -> str:
-    """A day that is counted from 1970, as the store groups by it (in UTC)."""
+    """A day that is counted from 1970, in UTC, as the store groups by it."""
     return (date(1970, 1, 1) + timedelta(days=day)).isoformat()
 
 
 def describe_period(first: datetime | None, last: datetime | None) -> str:
-    """`since ... until ...`; empty where no time is named."""
+    """`since ... until ...`; empty without limits."""
     words = [f"since {format_time(first)}"] if first else []
     return " ".join([*words, f"until {format_time(last)}"] if last else words)
 
 
 @dataclass(frozen=True, slots=True)
 class BarStyle:
-    """How a part of a bar is drawn: in a colour, or by a letter where there are none."""
+    """The color of a part of a bar, or its letter without colors."""
 
     color: str
     letter: str
@@ -137,9 +137,9 @@ class BarStyle:
 
 
 def table_lines(rows: Sequence[Sequence[str]], aligns: Sequence[str], width: int, gap: int = 2) -> list[str]:
-    """Rows as lines: each column as wide as its widest cell, the last one cut to what is left.
+    """Rows as lines: each column as wide as its widest cell, the last one cut to the rest.
 
-    Where that leaves the last one no room, columns between the first and the last are left out: texts before figures.
+    Columns between the first and the last are dropped if the last has no room: texts before figures.
     """
     if not rows:
         return []
@@ -165,7 +165,7 @@ def _columns_that_fit(widths: Sequence[int], aligns: Sequence[str], width: int, 
 
 
 def fit_columns(names: Sequence[str], figures: Sequence[tuple[str, ...]], room: int) -> list[tuple[str, ...]]:
-    """Rows of a name and figures for a width, headings first: less important columns go, then names are cut."""
+    """Names with figures, fitted to a width, headings first: less important columns are dropped, then names are cut."""
     kept = list(range(len(figures[0])))
     for least in ("output", "cached", "calls", "of it auxiliary", "prompt", "folds", "tokens", "saved", None):
         taken = sum(max(display_width(row[at]) for row in figures) + 2 for at in kept)
@@ -177,7 +177,7 @@ def fit_columns(names: Sequence[str], figures: Sequence[tuple[str, ...]], room: 
 
 
 def name_and_figures(columns: int) -> str:
-    """Alignments of a table of names with figures behind them."""
+    """Alignments of a table of names and figures."""
     return "<" + ">" * (columns - 1)
 
 
@@ -187,7 +187,7 @@ def _row_line(row: Sequence[str], aligns: Sequence[str], widths: Sequence[int], 
 
 
 def bar_widths(parts: Sequence[float], cells: int) -> list[int]:
-    """Cells of a bar for each part of 1.0: they add up to the whole, and what is there at all gets one if it can."""
+    """Cells of a bar for each part of 1.0: they add up to the whole; every part above zero gets one if possible."""
     wanted = [part * cells for part in parts]
     given = [max(1, int(want)) if want > 0 else 0 for want in wanted]
     total = min(cells, max(round(sum(wanted)), sum(1 for want in wanted if want > 0)))

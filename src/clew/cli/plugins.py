@@ -1,6 +1,6 @@
-"""`clew plugins list|show|use`: the context engines there are, where each comes from, and which one serves.
+"""`clew plugins list|show|use`: list, describe and choose context engines; and `/engine` in a chat.
 
-`list` and `show` run no plugin's code; `use` and `show --check` run that of the one that is named.
+`list` and `show` run no code of plugins; `use` and `show --check` load the named one.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _load_engines(console: Console) -> EngineChoice:
 
 
 def _check_plugin(choice: EngineChoice, plugin: Plugin, console: Console) -> list[str]:
-    """What is wrong with the engine when it is tried."""
+    """Run the engine; returns its problems."""
     from clew.engines import check_engine
     from clew.errors import PluginError
     from clew.plugins import plugin_code

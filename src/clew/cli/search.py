@@ -82,7 +82,7 @@ examples:
 _EMBEDDED_AT_ONCE = 64
 HERE_FLAG = "--here"
 LINES_ON_SCREEN = 6
-"""Of one hit; a program that reads it gets all of them."""
+"""Lines of one hit on a terminal; a pipe gets all of them."""
 
 
 @command(SEARCH_HELP, exclusive=("session", "conversation"))
@@ -168,7 +168,7 @@ async def vectors_command(console: Console, off: bool) -> int:
 
 
 async def _make_vectors(store: Store, console: Console) -> int:
-    """Make the vectors that are missing; returns of how many turns."""
+    """Make missing vectors; returns the number of turns."""
     await store.index_waiting()
     waiting, made = await store.vectors_waiting(), 0
     while more := await store.embed_waiting(_EMBEDDED_AT_ONCE):
@@ -180,7 +180,7 @@ async def _make_vectors(store: Store, console: Console) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """Where a search looks."""
+    """The filters of a search."""
 
     session: str | None = None
     conversation: str | None = None
@@ -192,7 +192,7 @@ class SearchOptions:
 
     @property
     def in_words(self) -> str:
-        """Empty for everywhere."""
+        """The filters in words; empty without filters."""
         words = [
             f"in session {self.session}" if self.session else "",
             f"in the conversation of {self.conversation}" if self.conversation else "",
@@ -204,7 +204,7 @@ class SearchOptions:
 
 
 async def search_store(store: Store, query: str, asked: SearchOptions) -> SearchPage:
-    """The hits, with the names of their sessions."""
+    """Search the store, and read the titles of the hits."""
     from clew.cli.sessions import first_message
     from clew.store import SearchScope
     from clew.turn import search_history
@@ -229,19 +229,19 @@ async def search_store(store: Store, query: str, asked: SearchOptions) -> Search
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """The result of a search, with the names of what it found."""
+    """The result of a search, with titles and ids for its hits."""
 
     result: FoundPage
     first_messages: Mapping[int | None, str]
-    """Of the conversations without a title."""
+    """First messages of conversations without a title."""
     ids: Mapping[str, str]
-    """The sessions of the hits, each with its short id."""
+    """Short ids of sessions."""
     is_one: bool = False
-    """One session was searched: its hits need not name it."""
+    """Only one session or conversation was searched, so that hits do not name it."""
 
     @property
     def groups(self) -> dict[int | None, list[FoundMessage]]:
-        """The hits by conversation, in the order of each one's best hit."""
+        """Hits by conversation, ordered by the best hit of each."""
         by_conversation: dict[int | None, list[FoundMessage]] = {}
         for found in self.result.hits:
             by_conversation.setdefault(found.hit.conversation, []).append(found)
@@ -249,7 +249,7 @@ class SearchPage:
 
 
 def print_results(page: SearchPage, where: str, console: Console) -> None:
-    """The hits; `where` are the filters in words."""
+    """Print the hits; `where` are the filters in words."""
     result, groups = page.result, page.groups
     if not result.hits:
         console.print(printable(f"Nothing found for {result.query!r}{' ' + where if where else ''}."))
@@ -291,7 +291,7 @@ def _print_hit(found: FoundMessage, page: SearchPage, console: Console) -> None:
 
 
 def _room(console: Console, beside: int) -> int:
-    """How wide a line may be; as wide as it is where a program reads it."""
+    """The columns of a line beside others; unlimited in a pipe."""
     return sys.maxsize if console.is_for_program else console.width - beside
 
 
@@ -301,7 +301,7 @@ def _print_excerpts(hit: SearchHit, console: Console) -> None:
 
 
 def _print_text(snippet: Snippet, console: Console) -> None:
-    """The lines of a text, fitted to the width: a few with the matches in colour, or where no colours are all."""
+    """Print a text fitted to the width: a few lines with colored matches, or without colors all lines."""
     text = "".join(char if char == "\n" else printable(char) for char in snippet.text)
     room = _room(console, len(MARGIN) * 2 + 2)
     spans = [span for span in _wrap_spans(text, room) if text[slice(*span)].strip()]
@@ -314,7 +314,7 @@ def _print_text(snippet: Snippet, console: Console) -> None:
 
 
 def _lines_around_match(spans: list[tuple[int, int]], marks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """As many lines as are shown on a screen, so that the first match is among them."""
+    """The lines to show on a screen, including the first match."""
     if len(spans) <= LINES_ON_SCREEN:
         return spans
     first = marks[0][0] if marks else 0
@@ -324,9 +324,9 @@ def _lines_around_match(spans: list[tuple[int, int]], marks: Sequence[tuple[int,
 
 
 def _wrap_spans(text: str, room: int) -> Iterator[tuple[int, int]]:
-    """Where the lines of a text begin and end when it is fitted to a width.
+    """Start and end of each line of a text that is wrapped to a width.
 
-    Lines end at line ends and spaces. A word in ASCII without a space, such as an address or a path, is never broken.
+    Lines break at line ends and spaces. An ASCII word, such as a URL or a path, is never broken.
     """
     start = 0
     for line in text.split("\n"):
@@ -408,7 +408,7 @@ def _excerpt_json(snippet: Snippet) -> dict[str, Any]:
 
 
 def print_opened(page: OpenedPage, console: Console) -> None:
-    """Messages word for word: a line about each, then its text as it is."""
+    """Print messages verbatim, each after a line about it."""
     from clew.turn import opened_label, position_of, reading_on
 
     for above, message in zip((None, *page.messages), page.messages, strict=False):

@@ -1,4 +1,4 @@
-"""`clew serve --upstream URL`: the gateway, until it is stopped."""
+"""`clew serve --upstream URL`: run the gateway until stopped."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ SETTINGS = {
     "--log": "gateway.log",
     "--otel": "gateway.otel",
 }
-"""Flags, and the settings that they represent."""
+"""Settings that flags set."""
 
 
 def _limit_options(callback: Callback) -> Callback:
@@ -123,7 +123,7 @@ async def serve_command(console: Console, show: str | None, **given: Any) -> int
     if show:
         return _show(show, options, config, console)
     upstreams = [server.written for server in gateway_upstreams(config, console.environ, options.upstream).servers]
-    # A database that lacks migrations gets them here, once, before every worker opens it.
+    # Migrates the database once, before every worker opens it.
     async with store_location(config.settings, console.environ).open() as store:
         await _check_keys(store, options.host)
     if options.workers != 1:
@@ -138,7 +138,7 @@ async def serve_command(console: Console, show: str | None, **given: Any) -> int
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """What the command line asks for, in values that JSON has: workers get them so."""
+    """The options of the command line, as JSON values: workers get them as JSON."""
 
     upstream: Sequence[str]
     host: str
@@ -164,7 +164,7 @@ def _show(name: str, options: ServeOptions, config: LoadedConfig, console: Conso
 
 
 def _clients_json(setups: Iterable[ClientSetup], address: str, config: LoadedConfig) -> list[dict[str, Any]]:
-    """What points these programs at a gateway."""
+    """The settings that make these programs call a gateway."""
     from clew.gateway import fill_in, served_model
 
     model = served_model(config.settings.model)
@@ -183,7 +183,7 @@ async def serving(
     *,
     is_port_shared: bool = False,
 ) -> AsyncIterator[str]:
-    """Run the gateway over the configured store; gives its address."""
+    """Run the gateway over the configured store; yields its address."""
     from clew.app import GatewayAppOptions, gateway_options, gateway_token, open_gateway
 
     listen = gateway_options(config.settings, options.host, options.port, options.name, gateway_token(environ))
@@ -234,7 +234,7 @@ async def _check_keys(store: Store, host: str) -> None:
 def _print_start(
     options: ServeOptions, config: LoadedConfig, address: str, upstreams: Sequence[str], console: Console
 ) -> None:
-    """Print where the gateway is and who writes handoffs, then what to paste for the clients that fit its upstreams."""
+    """Print the address and the settings, then the lines to paste for clients that fit the upstreams."""
     from clew.gateway import setups_for
 
     store, gateway = store_location(config.settings, console.environ).label, config.settings.gateway
@@ -258,7 +258,7 @@ def _print_start(
 
 @contextmanager
 def gateway_observers(settings: Settings, err: TextIO) -> Iterator[tuple[GatewayObserver, ...]]:
-    """The observers that the settings ask for; warnings are logged as these ask too."""
+    """The configured observers; warnings are logged in the configured format."""
     from clew.gateway import ExchangeLog, GatewayLogFormatter, GatewayTelemetry, exporting_provider
 
     is_json = settings.gateway.log == "json"

@@ -1,4 +1,4 @@
-"""`clew sessions list|show|tree|state|rename|delete|export|undo|branch`: what is kept, and what can be done with it."""
+"""`clew sessions list|show|tree|...`: stored sessions; and `/sessions`, `/resume`, `/new` and `/tree` in a chat."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 from clew.cli.console import Console
 from clew.cli.export import export_command
 from clew.cli.options import (
+    STATE_KINDS,
     OneOf,
     complete_sessions,
     message_number,
@@ -61,14 +62,13 @@ examples:
 )
 LIST_LIMIT = 20
 FIRST_ROWS = 3
-STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
 MIN_WIDTH_FOR_MODEL = 100
 MAX_COMPACTIONS = 4
 MAX_PREVIEW_CHARS = 400
 MAX_MODEL_WIDTH = 24
 MAX_ARGUMENT_CHARS = 2_000
 MAX_DEPTH = 30
-"""How far branches of branches are drawn."""
+"""The depth to which branches of branches are drawn."""
 INDENT = 3
 
 
@@ -175,15 +175,15 @@ sessions_command.add_command(export_command, "export")
 @verb(sessions_command, "rename", "give a conversation a title", NAMES_EPILOG)
 @session_argument
 @click.argument("title", metavar="TITLE", required=False)
-@click.option("--none", is_flag=True, help="take the title away")
+@click.option("--none", is_flag=True, help="remove the title")
 @store_options
 async def rename(console: Console, session: str, title: str | None, none: bool) -> int:
     if (title is None) == (not none):
-        raise InvalidArgument("sessions rename: TITLE is missing", remedy="give one, or --none to take the title away")
+        raise InvalidArgument("sessions rename: TITLE is missing", remedy="give one, or --none to remove the title")
     if title is not None and not title.strip():
-        raise InvalidArgument("an empty title is none", remedy="give some words, or --none to take the title away")
+        raise InvalidArgument("an empty title is none", remedy="give a title, or --none to remove it")
     async with stored_session(console, session) as (store, found):
-        # The whole chain: to a person it is one conversation with one title.
+        # The whole chain: it is displayed as one conversation with one title.
         for each in await store.sessions_of(found.conversation):
             await store.rename(each.id, title)
         now = await store.session(found.id)
@@ -191,7 +191,7 @@ async def rename(console: Console, session: str, title: str | None, none: bool) 
     return console.show({"session": session_json(now)}, lambda: console.say(f"{now.id} {words}."))
 
 
-@verb(sessions_command, "undo", "take back the newest compaction: the former view returns", NAMES_EPILOG)
+@verb(sessions_command, "undo", "undo the newest compaction: the former view returns", NAMES_EPILOG)
 @session_argument
 @store_options
 async def undo(console: Console, session: str) -> int:
@@ -202,7 +202,7 @@ async def undo(console: Console, session: str) -> int:
     if undone is None:
         raise StoreError(f"no compaction is in effect in {tip.id}: its view is the whole history, nothing was undone")
     is_another = view.base is not None
-    again = "; the one before it is in effect, undo again to take that back too" if is_another else ""
+    again = "; the one before it is in effect, undo again to undo that too" if is_another else ""
     words = (
         f"The compaction of {format_time(undone.at)} ({folded_range(undone)} folded, "
         f"{token_change(undone, console)}) is undone: {tip.id} shows {plural(len(view.messages), 'message')} again, "
@@ -255,11 +255,11 @@ async def delete(console: Console, session: str, yes: bool) -> int:
 
 
 async def list_item(store: Store, session: Session) -> SessionListItem:
-    """What a list shows of a session."""
+    """Read the row of a session in a list."""
     family = await store.sessions_of(session.conversation)
     until = next(number for number, it in enumerate(family) if it.id == session.id)
     earlier = {it.id for it in family[: until + 1]}
-    # Only a compaction opens another session: conversations of one need not be asked.
+    # Only a compaction starts another session of a conversation.
     made = await store.compactions(session.id, keep_damaged=True) if until else []
     first = await store.messages(session.id, 0, FIRST_ROWS, keep_damaged=True)
     shown = next((row for row in first if row.message.get("role") == "user"), first[0] if first else None)
@@ -307,7 +307,7 @@ async def _read_details(store: Store, session: Session, as_view: bool, last: int
 
 
 async def _rows_at(store: Store, session: str, numbers: list[int | None]) -> list[StoredMessage]:
-    """The rows of these numbers, read in as few ranges as they form."""
+    """The rows with these numbers, read in contiguous ranges."""
     rows: list[StoredMessage] = []
     wanted = sorted({number for number in numbers if number is not None})
     while wanted:
@@ -319,12 +319,12 @@ async def _rows_at(store: Store, session: str, numbers: list[int | None]) -> lis
 
 @dataclass(frozen=True, slots=True)
 class SessionListItem:
-    """A session on the list."""
+    """A row of the list."""
 
     session: Session
     span: SessionRange
     compactions: int
-    """Since the beginning of its conversation; undone ones do not count."""
+    """Compactions in effect since the beginning of its conversation."""
     first_message: str
 
 
@@ -334,14 +334,14 @@ class ShownMessage:
 
     message: Message
     number: int | None
-    """None where a compaction wrote it for no single message."""
+    """None for a message that a compaction wrote."""
     is_written: bool
     row: StoredMessage | None
 
 
 @dataclass(frozen=True, slots=True)
 class SessionDetails:
-    """All that `clew sessions show` shows."""
+    """A session in detail."""
 
     session: Session
     chain: tuple[Session, ...]
@@ -352,14 +352,14 @@ class SessionDetails:
     system: str | None
     calls: UsageTotal
     auxiliary: UsageTotal
-    """Of the calls, those that no turn asked for."""
+    """Calls outside of turns, such as those of the summariser."""
     is_view: bool
-    """Whether the messages are those of the view, not of the history."""
+    """Whether `messages` are from the view, not from the history."""
     messages: tuple[ShownMessage, ...]
 
     @property
     def total(self) -> int:
-        """How many messages could be shown."""
+        """The number of messages in the view or the history."""
         return self.in_view if self.is_view else self.span.stop
 
 
@@ -379,7 +379,7 @@ def list_json(store: str, items: Sequence[SessionListItem], more: bool) -> dict[
 
 
 def session_json(session: Session) -> dict[str, Any]:
-    """A session for programs, as every command gives it."""
+    """A session as JSON, the same for every command."""
     named = json_fields(session, "id", "title", "kind", "parent_session_id", "conversation")
     rest = json_fields(session, "source", "model", "owner", "created", "ended", "end_reason")
     return {**named, "first_message": session.first_seq, **rest}
@@ -388,7 +388,7 @@ def session_json(session: Session) -> dict[str, Any]:
 def session_table(
     items: Sequence[SessionListItem], ids: Mapping[str, str], console: Console, width: int, here: str | None = None
 ) -> list[str]:
-    """Sessions as a table; with `here`, the session of a chat, they have the numbers that `/resume` takes."""
+    """Sessions as a table; with `here`, the session of a chat, rows have numbers for `/resume`."""
     wide, is_numbered = console.width >= MIN_WIDTH_FOR_MODEL, here is not None
     model = ("model",) if wide else ()
     rows: list[tuple[str, ...]] = [("session", "updated", "messages", "folds", "from", *model, "about")]
@@ -417,12 +417,12 @@ def session_table(
 
 
 def branch_name(session: Session) -> str:
-    """`branch at m12`, or the kind of a session that is no branch."""
+    """`branch at m12`, or the kind of another session."""
     return f"branch at m{session.first_seq}" if session.kind == "branch" else session.kind
 
 
 def print_details(details: SessionDetails, console: Console, *, full: bool) -> None:
-    """One session; `full` shows each message whole, not one line of it."""
+    """Print a session; `full` prints whole messages, not one line of each."""
     messages = _full_messages(details, console) if full else _message_rows(details, console)
     facts = console.fact_lines(_facts_of(details, console), names=11)
     session = details.session
@@ -460,7 +460,7 @@ def compaction_json(each: CommittedCompaction) -> dict[str, Any]:
 
 
 def folded_range(each: CommittedCompaction) -> str:
-    """Which messages the handoff replaces: `m2-m142`; what was only shortened is not among them."""
+    """The messages that the handoff replaced: `m2-m142`; without messages that were only shortened."""
     replaced = each.entry.details.get("replaced")
     if isinstance(replaced, list) and len(replaced) == 2 and replaced[0] < replaced[1]:
         first, last = replaced[0], replaced[1] - 1
@@ -478,7 +478,7 @@ def token_change(each: CommittedCompaction, console: Console) -> str:
 
 
 def message_preview(message: Message) -> str:
-    """What a message says, on one line: its text, or what it calls."""
+    """The text of a message, or its calls, on one line."""
     text = printable_line(text_of(message)[:MAX_PREVIEW_CHARS])
     if calls := calls_of(message):
         called = ", ".join(_call_preview(call) for call in calls)
@@ -577,7 +577,7 @@ def _message_json(line: ShownMessage) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class SessionNode:
-    """A session of a chain, the compaction it began with, and the chains that branched off from it."""
+    """A session of a chain, the compaction before it, and its branches."""
 
     session: Session
     span: SessionRange
@@ -598,7 +598,7 @@ class SessionChain:
 
     @property
     def session_ids(self) -> Iterator[str]:
-        """Of the chain and all below it."""
+        """Ids of the chain and of its branches."""
         for node in self.nodes:
             yield node.session.id
             for child in node.children:
@@ -618,12 +618,12 @@ class SessionChain:
 
 @dataclass(frozen=True, slots=True)
 class SessionForest:
-    """Trees, newest first, and how many more there are."""
+    """Trees, newest first, and the number of older ones."""
 
     trees: tuple[SessionChain, ...]
     more: int
     all_ids: tuple[str, ...] = ()
-    """Of every session in the store, so that short ids mean one of them."""
+    """Ids of every session in the store, so that short ids are unique."""
 
     def short_ids(self) -> dict[str, str]:
         return short_ids((each for tree in self.trees for each in tree.session_ids), self.all_ids)
@@ -633,7 +633,7 @@ class SessionForest:
 
 
 async def read_trees(store: Store, session: Session | None, limit: int) -> SessionForest:
-    """The tree that holds a session, or the newest trees."""
+    """Read the tree of a session, or the newest trees."""
     by_id = {each.id: each for each in await store.list_sessions(limit=NO_LIMIT)}
     roots = [each for each in by_id.values() if each.parent_session_id not in by_id]
     if session is not None:
@@ -663,13 +663,13 @@ async def _read_chain(store: Store, conversation: int, depth: int) -> SessionCha
 
 
 async def first_message(store: Store, session: str) -> str:
-    """A preview of the first message of a session; empty where there is none."""
+    """A preview of the first message of a session; empty without messages."""
     first = await store.messages(session, 0, 1, keep_damaged=True)
     return message_preview(first[0].message) if first else ""
 
 
 def print_trees(forest: SessionForest, console: Console, here: str = "") -> None:
-    """Each tree; `here` is the session of a chat."""
+    """Print trees; `here` is the session of a chat."""
     if not forest.trees:
         console.print("There are no sessions yet.")
     drawing = TreeDrawing(forest.short_ids(), console, here)
@@ -683,7 +683,7 @@ def print_trees(forest: SessionForest, console: Console, here: str = "") -> None
 
 @dataclass(frozen=True, slots=True)
 class TreeDrawing:
-    """How a tree is drawn: a chain runs straight down, its branches are indented."""
+    """Draws a tree: a chain vertically, with its branches indented."""
 
     ids: Mapping[str, str]
     console: Console
@@ -695,7 +695,7 @@ class TreeDrawing:
         self.console.print_lines(self._chain_lines(tree, room))
 
     def _chain_lines(self, chain: SessionChain, room: int) -> Iterator[str]:
-        """The sessions of a chain, each with what branched off from it before the next one."""
+        """The sessions of a chain, each followed by its branches."""
         dot, down, bar, fork, end = (
             ("●", "▼", "│", "├─ ", "└─ ") if self.console.unicode else ("o", "v", "|", "+- ", "+- ")
         )
@@ -744,8 +744,9 @@ class TreeDrawing:
 # -- in a chat ---------------------------------------------------------------------------------------------------------
 
 MAX_LISTED = 15
+MAX_SPOKEN_COLUMNS = 200
 MAX_SEARCHED = 500
-"""Conversations that are read at most for words in their first message."""
+"""At most so many conversations are searched by their first message."""
 
 
 async def run_new(state: ChatState, words: str) -> None:
@@ -803,18 +804,23 @@ def _resumed_facts(conversation: Conversation, model_before: str | None) -> Iter
     yield "tokens", f"{conversation.size.tokens:,} of {conversation.window.tokens:,}"
     model = conversation.target.model
     yield "model", f"{model}; before: {model_before}" if model_before else model
+    yield from spoken_facts(conversation)
+
+
+def spoken_facts(conversation: Conversation) -> Iterator[tuple[str, str]]:
+    """The newest question and answer, shortened."""
     spoken = [message for message in conversation.messages if message["role"] in ("user", "assistant")]
     for message in spoken[-2:]:
-        yield "you" if message["role"] == "user" else "it", message_preview(message)
+        yield "you" if message["role"] == "user" else "it", clip(message_preview(message), MAX_SPOKEN_COLUMNS)
 
 
 def _listed_session(state: ChatState, words: str) -> str | None:
-    """The session that a number of the last list means."""
+    """The session with this number in the last list."""
     number = int(words) if words.isascii() and words.isdigit() and len(words) < 6 else 0
     if not number:
         return None
     if not state.listed:
-        raise InvalidArgument(f"there is no list yet that {number} could be of", remedy="/resume shows one")
+        raise InvalidArgument("no list has been shown yet", remedy="/resume shows one")
     if number > len(state.listed):
         raise InvalidArgument(
             f"the list has {plural(len(state.listed), 'conversation')}", remedy=f"there is no {number}"
@@ -823,7 +829,7 @@ def _listed_session(state: ChatState, words: str) -> str | None:
 
 
 async def run_sessions(state: ChatState, words: str) -> None:
-    """A numbered list of conversations, newest first."""
+    """Show a numbered list of conversations, newest first."""
     store = state.app.store
     here = (await state.conversation()).session
     found = await _matching_sessions(state, words)
@@ -847,7 +853,7 @@ async def run_sessions(state: ChatState, words: str) -> None:
 
 
 async def _matching_sessions(state: ChatState, words: str) -> list[SessionListItem]:
-    """Conversations whose title, id or first message has all the words; one more than a list shows."""
+    """Conversations with all the words in title, id or first message; up to one more than a list shows."""
     store = state.app.store
     found: list[SessionListItem] = []
     for session in await store.list_sessions(limit=MAX_SEARCHED, only_tips=True):

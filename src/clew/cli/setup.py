@@ -1,4 +1,4 @@
-"""`clew setup PROGRAM`: let another agent compact with Clew, by a plugin of its own kind; `--undo` takes it back."""
+"""`clew setup PROGRAM`: install a plugin that lets another agent compact with Clew; `--undo` removes it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _check_plugin(name: str, console: Console) -> int:
 
 
 def _print_changes(changes: Sequence[FileChange], console: Console, *, is_applied: bool) -> None:
-    """Each file, and of a config the lines that change."""
+    """Print the files, and the changed lines of configs."""
     from difflib import unified_diff
 
     for change in changes:
@@ -178,7 +178,7 @@ def _run_hermes(console: Console, undo: bool, check: bool, show: bool) -> int:
         if show and not needed:
             console.print(f"{config.path}: nothing to change")
         elif changed:
-            console.print(f"{config.path}: {'took out' if undo else 'set'} {' and '.join(changed)}")
+            console.print(f"{config.path}: {'removed' if undo else 'set'} {' and '.join(changed)}")
         elif not check and not show:
             console.print(f"{config.path}: {'nothing of Clew is in it' if undo else 'both keys are set already'}")
         for problem in problems:

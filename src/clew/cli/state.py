@@ -6,45 +6,34 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew.cli.console import Console
+from clew.cli.options import STATE_KINDS
 from clew.cli.pages import format_time, iso_time, plural, table_lines
 from clew.cli.text import clip, display_width, fitting_chars, printable_line, whole_facts, wrap
+from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
 from clew.facts import FACT_KINDS, Entity, FactKind
 from clew.store import Store
 from clew.turn import ConversationState, read_conversation_state
-
-if TYPE_CHECKING:
-    from clew.cli.tui.state import ChatState
 
 MOST_OF_A_KIND = 8
 MOST_ENDED_TASKS = 3
 NARROW_WIDTH = 50
 MORE_IN_CHAT = "/state files, /state WORDS or /state all"
 _AT = re.compile(r"(?:--at[ =]|at )?m(\d{1,9})\b|--at[ =](\d{1,9})\b")
-PLURALS: dict[FactKind, str] = {
-    "task": "tasks",
-    "branch": "branch",
-    "commit": "commits",
-    "tests": "tests",
-    "service": "services",
-    "setting": "settings",
-    "file": "files",
-    "rule": "rules",
-    "decision": "decisions",
-}
+PLURALS: dict[FactKind, str] = dict(zip(FACT_KINDS, STATE_KINDS, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class StatePage:
-    """What is shown of a conversation's state."""
+    """The state of a conversation as a page."""
 
     state: ConversationState
     entities: tuple[Entity, ...]
     number: int | None
-    """Of the message after which this is the state; None where there are no messages."""
+    """The message after which this was the state; None without messages."""
     at: datetime | None
     """The time of that message."""
     is_now: bool
@@ -54,7 +43,7 @@ class StatePage:
 async def read_state_page(
     store: Store, session: str, *, at: int | None = None, kind: FactKind | None = None, words: str = "", whole: bool
 ) -> StatePage:
-    """The state of a session's conversation, now or after a message."""
+    """Read the state of a conversation, now or after a message."""
     state = await read_conversation_state(store, session)
     last = state.next_number - 1
     if at is not None and at > last:
@@ -67,7 +56,7 @@ async def read_state_page(
 
 
 def kind_named(word: str) -> FactKind | None:
-    """The kind that a person names, in one or in many."""
+    """The kind with this name, singular or plural."""
     wanted = word.casefold()
     return next((kind for kind in FACT_KINDS if wanted in (kind, PLURALS[kind], f"{kind}s")), None)
 
@@ -98,7 +87,7 @@ def _entity_json(entity: Entity) -> dict[str, Any]:
 
 
 def print_state(page: StatePage, console: Console, more: str) -> None:
-    """The entities by kind; `more` says how to see those that are left out."""
+    """Print the entities by kind; `more` is the hint for omitted ones."""
     if page.number is None or page.at is None:
         console.print("  There are no messages yet.")
         return
@@ -120,7 +109,7 @@ def print_state(page: StatePage, console: Console, more: str) -> None:
 
 
 def _newest(entities: Sequence[Entity]) -> list[Entity]:
-    """What a page has room for: what is open and new; of tasks that are over a few."""
+    """The entities that a page has room for: current ones, and a few ended tasks."""
     ended = [entity for entity in entities if entity.is_ended]
     going = [entity for entity in entities if not entity.is_ended][:MOST_OF_A_KIND]
     room = MOST_OF_A_KIND - len(going)
@@ -145,7 +134,7 @@ def _kind_lines(kind: FactKind, every: Sequence[Entity], shown: Sequence[Entity]
 
 
 def _stacked(row: Sequence[str], width: int) -> list[str]:
-    """A row of a narrow page: the text or the name, and the rest below it."""
+    """A row of a narrow page: the text or the name, with the rest below it."""
     if row[0].startswith("m") and row[0][1:].isdigit():
         *head, said = row
         return [" ".join(head), *(f"  {line}" for line in wrap(clip(said, 2 * (width - 2) - 4), width - 2))]
@@ -155,7 +144,7 @@ def _stacked(row: Sequence[str], width: int) -> list[str]:
 
 
 def _clip_start(text: str, width: int) -> str:
-    """Cut to so many columns; of a path the end stays, which identifies it, and a name in it."""
+    """Cut to this many columns; a path keeps its end, which identifies it."""
     name, inside, path = text.partition(" in ")
     if inside and "/" not in name and display_width(name) < width // 2:
         return name + inside + _clip_start(path, width - display_width(name + inside))

@@ -29,37 +29,37 @@ NO_LIMIT = 2**31
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """Where the store is, or will be."""
+    """The location of the store."""
 
     url: str
     path: Path | None
     """The file; None for a server."""
     with_vectors: bool = False
-    """Whether questions are searched by their meaning too, where the extra `vectors` is installed."""
+    """Whether search uses vectors, if the extra `vectors` is installed."""
 
     @property
     def label(self) -> str:
-        """For people: without the password."""
+        """The location without its password."""
         return _PASSWORD.sub(r"\1@", self.url) if self.path is None else str(self.path)
 
     @property
     def exists(self) -> bool:
-        """Whether there is something to read; true for a server, which is asked when it is opened."""
+        """Whether the file exists; true for a server, which is checked when it is opened."""
         return self.path is None or path_exists(self.path)
 
     def require(self, named: str) -> None:
-        """Raise `NoDatabase` for the thing that was asked for, where there is no database."""
+        """Raise `NoDatabase` about the requested object if there is no database."""
         if not self.exists:
             raise NoDatabase(f"{named}: there is no database yet at {self.label}", remedy=FIRST_STEPS)
 
     @property
     def empty_message(self) -> str:
-        """What is printed instead of a list, where there is no database yet."""
+        """Printed instead of a list if there is no database."""
         return f"Nothing is stored yet: there is no database at {self.label}. {FIRST_STEPS}."
 
     @asynccontextmanager
     async def open(self, named: str = "") -> AsyncIterator[Store]:
-        """Open the store. It is created where it is missing, unless something that it should hold is `named`."""
+        """Open the store. A missing one is created, unless the name of a requested object is given."""
         if named:
             self.require(named)
         from clew.store import installed_embedder, open_store
@@ -69,39 +69,39 @@ class StoreLocation:
 
 
 def load_settings(console: Console) -> LoadedConfig:
-    """The configuration of this run; its notices are printed."""
+    """Load the configuration and print its notices."""
     loaded = load_config(console.environ, console.flags)
     console.notes(loaded.notices)
     return loaded
 
 
 def configured_store(console: Console) -> StoreLocation:
-    """The location that the configuration names; its notices are printed."""
+    """The location in the configuration; its notices are printed."""
     return store_location(load_settings(console).settings, console.environ)
 
 
 def store_location(settings: Settings, environ: Mapping[str, str]) -> StoreLocation:
-    """What `store.url` means; a relative path counts from the folder of Clew, whatever the folder one is in."""
+    """The location for `store.url`; a relative path is relative to the folder of Clew."""
     place = store_place(settings.store.url, environ)
     return StoreLocation(str(place), place if isinstance(place, Path) else None, settings.store.vectors)
 
 
 @asynccontextmanager
 async def stored_session(console: Console, name: str) -> AsyncIterator[tuple[Store, Session]]:
-    """The configured store, open, and the session in it that is named."""
+    """Open the configured store and find a session in it."""
     async with configured_store(console).open(f"session {name!r}") as store:
         yield store, await find_session(store, name)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRange:
-    """Which messages a session holds: numbers from `first` to below `stop`, and the newest of them."""
+    """The messages of a session: numbers from `first` to below `stop`, and the newest message."""
 
     first: int
     stop: int
     newest: StoredMessage | None
     created: datetime
-    """Of the session."""
+    """When the session was created."""
 
     @property
     def count(self) -> int:
@@ -109,31 +109,31 @@ class SessionRange:
 
     @property
     def numbers(self) -> str:
-        """`m4-m12`, `m4` for one; empty for no message."""
+        """`m4-m12`, or `m4` for one message; empty for none."""
         return message_range([self.first, self.stop - 1]) if self.count else ""
 
     @property
     def updated(self) -> datetime:
-        """The time of the newest message, or of the session without messages."""
+        """The time of the newest message, or of the session if it has none."""
         return self.newest.at if self.newest else self.created
 
 
 async def find_session(store: Store, name: str) -> Session:
-    """The session that is meant, by an id, the beginning or end of one, or a title."""
+    """The session with this id, the beginning or end of one, or a title."""
     from clew.store import find_session  # late: a database takes longer to import than `--help` should
 
     return await find_session(store, name)
 
 
 def short_ids(ids: Iterable[str], among: Iterable[str] = ()) -> dict[str, str]:
-    """Each id shortened so that it means no other of these ids and of those `among`."""
+    """Each id shortened, unique among these ids and those of `among`."""
     from clew.store import short_ids
 
     return short_ids(ids, among)
 
 
 async def session_range(store: Store, session: Session, siblings: Sequence[Session] | None = None) -> SessionRange:
-    """The messages that a session holds. `siblings` are the sessions of its conversation, oldest first, if known."""
+    """The messages of a session. `siblings` are the sessions of its conversation, oldest first, if known."""
     family = siblings if siblings is not None else await store.sessions_of(session.conversation)
     index = next((number for number, it in enumerate(family) if it.id == session.id), len(family) - 1)
     is_last = index + 1 == len(family)
@@ -143,7 +143,7 @@ async def session_range(store: Store, session: Session, siblings: Sequence[Sessi
 
 
 def damage_notes(rows: Iterable[StoredMessage]) -> Iterator[str]:
-    """A line for each message that could not be read, so that a note was given in its place."""
+    """A line for each message that could not be read."""
     for row in rows:
         if row.damage is not None:
             yield f"m{row.seq} of {row.session} is damaged ({row.damage}); `clew doctor --repair` sets it aside"

@@ -1,7 +1,7 @@
 """Text for a terminal: made safe, measured in columns, cut, padded and wrapped.
 
-Widths come from `wcwidth`, which knows wide characters, combining marks and emoji of several code points. Text that is
-only ASCII, as most is, needs no table and does not import it.
+Widths come from `wcwidth`, which handles wide characters, combining marks and emoji sequences; ASCII text does not
+import it.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 TAB_COLUMNS = 4
-# Whole sequences first: without its escape character a colour would be left as "[31m".
+# Whole sequences first: otherwise "[31m" of a color would remain.
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]"
 )
-# Direction marks too: a line that reads otherwise than it runs makes people approve what they did not mean.
+# Direction marks too: a command that is displayed in another order could be approved by mistake.
 _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
 )
 _CARRIAGE_RETURN = re.compile(r"\r\n?")
 _JOINER = "\u200d"
-"""Makes one emoji of several, and steers nothing."""
+"""Joins emoji, and has no effect on the terminal."""
 
 
 def printable(text: str) -> str:
-    """The text with a space for each character that could move the cursor, change colours or fail to be encoded."""
+    """The text with a space for each character that is not printable."""
     return "".join(char if char.isprintable() or char == _JOINER else " " for char in text)
 
 
@@ -35,7 +35,7 @@ def printable_line(text: str) -> str:
 
 
 def sanitize(text: str) -> str:
-    """Text of models and tools without what steers a terminal; tabs and line ends stay, a carriage return is one."""
+    """Text without control characters and escape sequences; tabs stay, a carriage return becomes a line end."""
     if text.isascii() and text.isprintable():
         return text
     return _CONTROL_CHARACTERS.sub("", _CARRIAGE_RETURN.sub("\n", _ESCAPE_SEQUENCE.sub("", text)))
@@ -47,15 +47,14 @@ def sanitize_line(text: str) -> str:
 
 
 def display_width(text: str) -> int:
-    """How many columns a text takes on a terminal."""
+    """The columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
     return sum(columns for _, columns in _graphemes(text))
 
 
 def clip(text: str, width: int) -> str:
-    """The text cut to a number of columns, with an ellipsis where something is missing; between words, if a third of
-    the room is filled by then."""
+    """The text cut to a number of columns with an ellipsis; at a space if that fills at least a third of the width."""
     if display_width(text) <= width:
         return text
     end = fitting_chars(text, width - 1)
@@ -70,10 +69,7 @@ def pad(text: str, width: int, align: str = "<") -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """The text, made printable, as lines of at most so many columns; none for an empty text.
-
-    A word is broken only where it is longer than a line.
-    """
+    """The text, made printable, in lines of at most this many columns; only longer words are broken."""
     safe = printable(text)
     if safe.isascii():
         return textwrap.wrap(safe, width, break_on_hyphens=False)
@@ -83,12 +79,12 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def wrap_all(sentences: Iterable[str], width: int) -> list[str]:
-    """Each sentence on lines of its own."""
+    """Sentences, each starting on a new line."""
     return [line for sentence in sentences for line in wrap(sentence, width)]
 
 
 def whole_facts(facts: Iterable[str], width: int, gap: str = "  ") -> str:
-    """The first facts that fit on a line together: half a date says less than none."""
+    """The first facts that fit on a line; none is cut."""
     line = ""
     for fact in facts:
         longer = f"{line}{gap}{fact}" if line else fact
@@ -99,9 +95,8 @@ def whole_facts(facts: Iterable[str], width: int, gap: str = "  ") -> str:
 
 
 def tail_rows(text: str, width: int, most: int) -> list[str]:
-    """The last rows of a text, sanitized, each at most so many columns wide."""
-    # Only the end is read, since a tail may be long and is drawn often. Where that begins moves in steps: rows that
-    # are broken anew with every character would flicker.
+    """The last rows of a text, sanitized and wrapped."""
+    # Only the end is wrapped, for speed. Its start moves in steps: otherwise rows would flicker with every character.
     room = max(1, width) * (most + 1)
     start = max(0, len(text) - room) // room * room
     rows: list[str] = []
@@ -111,7 +106,7 @@ def tail_rows(text: str, width: int, most: int) -> list[str]:
 
 
 def line_rows(line: str, width: int) -> list[str]:
-    """Rows of a line, broken at spaces where there are any; unlike `wrap`, runs of spaces stay."""
+    """Rows of a line, broken at spaces if possible; unlike `wrap`, runs of spaces stay."""
     rows = []
     while display_width(line) > width:
         fits = max(1, fitting_chars(line, width))
@@ -122,7 +117,7 @@ def line_rows(line: str, width: int) -> list[str]:
 
 
 def fitting_chars(text: str, width: int) -> int:
-    """How many characters from the start fit into so many columns; characters that are drawn as one stay together."""
+    """The number of leading characters that fit into this many columns; grapheme clusters stay whole."""
     if text.isascii():
         return max(0, width)
     used = end = 0
@@ -135,8 +130,8 @@ def fitting_chars(text: str, width: int) -> int:
 
 
 def _graphemes(text: str) -> Iterator[tuple[str, int]]:
-    """What is drawn as one, and the columns that it takes."""
-    # One by one, because measured as a whole a mark without a letter before it counts otherwise than alone.
+    """Grapheme clusters with their columns."""
+    # Measured one by one, because a combining mark without a base character is measured differently in a text.
     from wcwidth import iter_graphemes, width
 
     return ((grapheme, width(grapheme, control_codes="ignore")) for grapheme in iter_graphemes(text))

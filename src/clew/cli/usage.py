@@ -70,7 +70,7 @@ MAX_FILLED_DAYS = 62
 MICROS = 1_000_000
 HEADINGS: tuple[str, ...] = ("calls", "prompt", "cached", "output", "cost", "of it auxiliary", "saved")
 OPTIONAL = ("of it auxiliary", "saved")
-"""Columns that are left out where no row has them."""
+"""Columns that are dropped if no row has a value."""
 NO_SESSION = "(deleted)"
 TOKEN_STYLES = {
     "cache read": BarStyle("green", "r"),
@@ -126,7 +126,7 @@ async def insights_command(console: Console, since: datetime | None, until: date
 async def read_usage(
     store: Store, name: str | None, since: datetime | None, until: datetime | None, by: tuple[Grouping, ...]
 ) -> UsageReport:
-    """Calls of a session, or of all, added up by these groupings."""
+    """Add up the calls of a session, or of all sessions."""
     from clew.store import CallFilter
 
     session = await find_session(store, name) if name else None
@@ -147,7 +147,7 @@ async def read_usage(
 
 
 async def conversation_family(store: Store, session: str) -> list[int]:
-    """The conversation of a session and those that it branched from: a question that was taken back cost something."""
+    """The conversation of a session and those that it branched from, where undone questions were paid."""
     family: list[int] = []
     at: str | None = session
     while at is not None:
@@ -160,7 +160,7 @@ async def conversation_family(store: Store, session: str) -> list[int]:
 
 
 async def _read_groups(store: Store, asked: CallFilter, grouping: Grouping | None) -> tuple[UsageGroup, ...]:
-    """Calls by a grouping, or all as one group, with the auxiliary ones of each."""
+    """Calls by a grouping, or all in one group, each with its auxiliary calls."""
     totals, auxiliary = [
         {
             each.group[grouping] if grouping else "": each
@@ -172,38 +172,38 @@ async def _read_groups(store: Store, asked: CallFilter, grouping: Grouping | Non
 
 
 async def read_insights(store: Store, first: datetime, last: datetime | None) -> UsageReport:
-    """Calls and compactions between two moments, added up by day, model and source."""
+    """Add up calls and compactions of a period by day, model and source."""
     report = await read_usage(store, None, first, last, INSIGHT_GROUPINGS)
     return replace(report, compactions=tuple(await store.compaction_stats(first, last)))
 
 
 @dataclass(frozen=True, slots=True)
 class UsageGroup:
-    """Calls of one model, day, session, ..."""
+    """Calls with the same key: a model, day, session, ..."""
 
     key: Any
     total: UsageTotal
     auxiliary: UsageTotal | None
-    """Of these, the calls that no turn asked for."""
+    """Calls outside of turns, such as those of the summariser."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Calls added up, in all and by groupings."""
+    """Calls added up, in total and by groupings."""
 
     of: str
     period: str
     total: UsageGroup
     groups: Mapping[Grouping, tuple[UsageGroup, ...]]
     titles: Mapping[str, str]
-    """Of sessions, by id."""
+    """Titles of sessions by id."""
     unpriced: tuple[str, ...]
     """Models with calls whose price is not known."""
     compactions: tuple[CompactionStats, ...] = ()
 
 
 def usage_json(total: UsageTotal) -> dict[str, Any]:
-    """Calls added up, for programs; `cost_usd` is that of the calls whose price is known, None if none has one."""
+    """Calls as JSON; `cost_usd` is the cost of calls with a known price, None if no call has one."""
     return {
         "calls": total.calls,
         **total.usage.as_json(),
@@ -215,7 +215,7 @@ def usage_json(total: UsageTotal) -> dict[str, Any]:
 
 
 def _saved_json(total: UsageTotal) -> dict[str, Any]:
-    """What was saved against direct calls, where anything was compared."""
+    """Savings compared with direct calls."""
     return {
         **json_fields(total, "compared_calls"),
         "cost_direct_usd": total.cost_direct_micros / MICROS,
@@ -230,7 +230,7 @@ def cost_text(total: UsageTotal) -> str:
 
 
 def calls_text(total: UsageTotal, auxiliary: UsageTotal | None) -> str:
-    """Calls with their tokens and cost, in a sentence; the part of auxiliary ones where there are any."""
+    """Calls, tokens and cost in a sentence, with the share of auxiliary calls."""
     if not total.calls:
         return "no calls recorded"
     extra = ""
@@ -244,7 +244,7 @@ def calls_text(total: UsageTotal, auxiliary: UsageTotal | None) -> str:
 
 
 def saved_text(total: UsageTotal) -> str:
-    """What was saved against direct calls, in a sentence; nothing where nothing was compared."""
+    """Savings compared with direct calls, in a sentence; empty without compared calls."""
     if not total.compared_calls:
         return ""
     compared = plural(total.compared_calls, "call")
@@ -325,7 +325,7 @@ def _usage_table(report: UsageReport, grouping: Grouping, console: Console, ever
 
 
 def _chosen_groups(grouping: str, groups: tuple[UsageGroup, ...], every_row: bool) -> list[UsageGroup]:
-    """Days in order, the newest last; everything else by size."""
+    """The newest days in order, or the largest groups."""
     if grouping == "day":
         return list(groups if every_row else groups[-MAX_ROWS:])
     largest = sorted(groups, key=lambda group: -group.total.usage.total_tokens)
@@ -392,7 +392,7 @@ def insights_json(report: UsageReport) -> dict[str, Any]:
 
 
 def _tokens_by_day(days: Sequence[UsageGroup], console: Console) -> Iterator[str]:
-    """Tokens by day, each day a bar of its kinds."""
+    """Tokens by day, with a bar of token kinds for each day."""
     rows = [("tokens by day", "calls", "tokens", "cached")]
     rows += [(format_day(day.key), *_tokens_of(day.total)) for day in days]
     yield from _table_with_bars(rows, [_token_bar(day.total) for day in days], console)
@@ -407,7 +407,7 @@ def _cost_by_day(days: Sequence[UsageGroup], console: Console) -> Iterator[str]:
 
 
 def _fill_days(days: Sequence[UsageGroup]) -> list[UsageGroup]:
-    """Days without calls put between the others, so that a chart shows time as it passed; not for years of them."""
+    """The days with those without calls between them, unless the period is too long for a chart."""
     known = {int(day.key): day.total for day in days}
     first, last = min(known), max(known)
     every = known if last - first > MAX_FILLED_DAYS else range(first, last + 1)

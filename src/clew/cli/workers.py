@@ -1,7 +1,7 @@
-"""`clew serve --workers N`: processes that answer on one port. The system shares connections out among them.
+"""`clew serve --workers N`: processes that share a port; the system distributes connections.
 
-A worker is this module as a program. What it serves comes on its standard input, which stays open as long as its parent
-lives; it writes a line when it is ready. Limits and budgets are counted in the store, so that nothing else is shared.
+A worker runs this module. It reads its options from standard input, which stays open while its parent runs, and writes
+a line when it is ready. Limits and budgets are counted in the store; workers share nothing else.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from clew.errors import ClewError
 MAX_WORKERS = 64
 _READY = b"ready\n"
 _METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""Read by prometheus_client: figures of several processes in the files of a folder."""
+"""Of prometheus_client: the folder for metrics of several processes."""
 _PAUSE_SECONDS = 1.0
-"""Before another worker starts in the place of one that ended."""
+"""Delay before a worker is replaced."""
 _PATIENCE_SECONDS = 70.0
-"""For workers that were asked to stop: they finish the replies that are under way."""
+"""Time for workers to finish running replies."""
 
 
 def shared_port(host: str, port: int) -> socket.socket:
-    """A socket that holds a port for processes that share it, and does not listen; raises `OSError`."""
+    """A bound socket that reserves a port for several processes, and does not listen; raises `OSError`."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     opened = socket.socket(family, kind, protocol)
     try:
@@ -50,7 +50,7 @@ def shared_port(host: str, port: int) -> socket.socket:
 async def run_workers(
     task: ServeOptions, environ: Mapping[str, str], note: Callable[[str], None], on_ready: Callable[[], None]
 ) -> None:
-    """Run workers until this process is asked to stop; `ClewError` where one of the first cannot begin."""
+    """Run workers until this process is stopped; raises `ClewError` if one of the first fails to start."""
     stopping = stop_signals()
     folder = tempfile.mkdtemp(prefix="clew-workers-")
     environ = {**environ, _METRICS_FOLDER: folder}
@@ -84,10 +84,10 @@ async def _keep(
     note: Callable[[str], None],
     stopping: asyncio.Event,
 ) -> None:
-    """Start another worker whenever the one in this place ends."""
+    """Replace the worker at an index whenever it ends."""
     while not stopping.is_set():
         code = await running[at].wait()
-        _forget_what_is_now(Path(environ[_METRICS_FOLDER]), running[at].pid)
+        _remove_live_gauges(Path(environ[_METRICS_FOLDER]), running[at].pid)
         if stopping.is_set():
             return
         note(f"a worker ended ({f'signal {-code}' if code < 0 else f'exit code {code}'}); another one starts")
@@ -98,14 +98,14 @@ async def _keep(
                 running[at] = await _started(task, environ)
 
 
-def _forget_what_is_now(folder: Path, pid: int) -> None:
-    """What a worker that has ended has counted stays in the metrics; what it had under way does not."""
+def _remove_live_gauges(folder: Path, pid: int) -> None:
+    """Remove the live gauges of an ended worker from the metrics; its counters stay."""
     for gauge in folder.glob(f"gauge_live*_{pid}.db"):
         gauge.unlink(missing_ok=True)
 
 
 async def _started(task: ServeOptions, environ: Mapping[str, str]) -> Process:
-    """A worker that is ready; `ClewError` where it ends before that."""
+    """Start a worker and wait until it is ready; raises `ClewError` if it ends before."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", __name__, stdin=PIPE, stdout=PIPE, env=dict(environ)
     )
@@ -121,7 +121,7 @@ async def _started(task: ServeOptions, environ: Mapping[str, str]) -> Process:
 
 async def _work(task: ServeOptions, environ: Mapping[str, str]) -> None:
     stopped, loop = stop_signals(), asyncio.get_running_loop()
-    # The end of the input: the parent is gone, and its successor expects the port to be free.
+    # At the end of the input the parent has ended, and the port must be released.
     loop.add_reader(sys.stdin, stopped.set)
     async with serving(task, load_config(environ, task.flags), environ, sys.stderr, is_port_shared=True):
         os.write(sys.stdout.fileno(), _READY)
@@ -130,7 +130,7 @@ async def _work(task: ServeOptions, environ: Mapping[str, str]) -> None:
 
 
 def main() -> int:
-    """The program of a worker."""
+    """Run a worker."""
     task = ServeOptions(**json.loads(sys.stdin.buffer.readline()))
     try:
         asyncio.run(_work(task, os.environ))

@@ -1,4 +1,4 @@
-"""`clew wrap [--upstream URL] -- COMMAND ...`: one program through a private gateway, for as long as it runs."""
+"""`clew wrap [--upstream URL] -- COMMAND ...`: run a program with a private gateway."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -54,8 +54,8 @@ examples:
   clew wrap --mode observe --upstream https://api.openai.com -- python my_agent.py
 """
 _LOG_BYTES = 1_000_000
-_PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGQUIT")
-_FROM_THE_KEYBOARD = ("SIGINT", "SIGQUIT")
+_FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGQUIT")
+_FROM_KEYBOARD = ("SIGINT", "SIGQUIT")
 
 
 class _WrapCommand(CliCommand):
@@ -84,7 +84,7 @@ def wrap_command(
         raise InvalidArgument("wrap: COMMAND is missing", remedy="name the program to run: clew wrap -- codex")
     code = asyncio.run(_wrap(words, upstream, mode, load_settings(console), console))
     if code < 0:
-        die_of(-code)
+        end_by_signal(-code)
     return 128 - code if code < 0 else code
 
 
@@ -124,7 +124,7 @@ async def _wrap(
     events = Events(lambda event: folds.append(event) if isinstance(event, CompactionFinished) else None)
     async with AsyncExitStack() as last:
         folder = last.enter_context(folders.open())
-        last.callback(_log_to(home / "wrap.log"))
+        last.enter_context(_logged_to(home / "wrap.log"))
         store = await last.enter_async_context(store_location(config.settings, environ).open())
         gateway = await last.enter_async_context(open_gateway(config, environ, store, options, events))
         asked = upstreams[0].rpartition("=")[2]
@@ -146,7 +146,7 @@ async def _wrap(
 async def _closing_line(
     store: Store, exchanges: Sequence[ExchangeRecord], folds: int, started: datetime, program: str
 ) -> tuple[str, dict[str, Any]]:
-    """What went through the gateway: in one line, and for programs."""
+    """The calls through the gateway, on one line and as JSON."""
     from clew.cli.pages import format_saving, percent, plural
     from clew.cli.usage import cost_text, usage_json
     from clew.store import CallFilter
@@ -154,7 +154,7 @@ async def _closing_line(
     calls = [it for it in exchanges if it.action != "count"]
     if not calls:
         line = (
-            f"nothing went through the gateway: {Path(program).name} has called no model, or an address of its own; "
+            f"nothing went through the gateway: {Path(program).name} called no model, or used another address; "
             "`clew serve --show all` shows how to set the address of a program"
         )
         return line, {"calls": 0, "failed": 0, "folds": 0, "sessions": [], "usage": None}
@@ -180,35 +180,35 @@ async def _closing_line(
     return ", ".join(words), {**fields, "usage": usage_json(total)}
 
 
-def _log_to(path: Path) -> Callable[[], None]:
-    """Keep what is logged away from the program's terminal; what is given back ends that."""
+@contextmanager
+def _logged_to(path: Path) -> Iterator[None]:
+    """Log to a file instead of the program's terminal."""
     logger = logging.getLogger("clew")
     file = RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     propagates = logger.propagate
     logger.addHandler(file)
     logger.propagate = False
-
-    def end() -> None:
+    try:
+        yield
+    finally:
         logger.removeHandler(file)
         logger.propagate = propagates
         file.close()
 
-    return end
-
 
 async def run_child(program: WrappedProgram) -> int:
-    """Run a program to its end without blocking the event loop. Negative: the signal that ended it.
+    """Run a program without blocking the event loop; returns its exit code, or the negative number of a signal.
 
-    It shares standard input, output and error, and the process group, so that the terminal is its own. It ends when
-    this process is killed.
+    It shares the standard streams and the process group, so that it controls the terminal. It ends if this process is
+    killed.
     """
     child = _start(program)
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
-    for name in _PASSED_ON if IS_POSIX else ():
+    for name in _FORWARDED if IS_POSIX else ():
         number = signal.Signals[name]
-        loop.add_signal_handler(number, _pass_on, child, number)
+        loop.add_signal_handler(number, _forward, child, number)
     Thread(target=_wait, args=(child, loop, ended), daemon=True).start()
     try:
         return await ended
@@ -218,7 +218,7 @@ async def run_child(program: WrappedProgram) -> int:
 
 
 def _start(program: WrappedProgram) -> subprocess.Popen[bytes]:
-    """Called in the main thread, since the end of a thread counts as the end of a parent."""
+    """Start the program in the main thread, since the end of a thread counts as the end of the parent."""
     try:
         return subprocess.Popen(program.command, env=program.environ, preexec_fn=ends_with_its_parent())
     except OSError as error:
@@ -226,8 +226,8 @@ def _start(program: WrappedProgram) -> subprocess.Popen[bytes]:
         raise InvalidArgument(f"{program.command[0]} cannot be run ({error.strerror})", remedy=remedy) from error
 
 
-def die_of(number: int) -> None:
-    """End this process by a signal, as the child was: a shell that waits for it sees the same."""
+def end_by_signal(number: int) -> None:
+    """End this process by the signal that ended the child, so that a shell sees the same status."""
     if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
         sys.stdout.flush()
         if number != signal.SIGKILL:
@@ -235,15 +235,15 @@ def die_of(number: int) -> None:
         os.kill(os.getpid(), number)
 
 
-def _pass_on(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    if number.name in _FROM_THE_KEYBOARD and _is_in_front():
+def _forward(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    if number.name in _FROM_KEYBOARD and _is_in_foreground():
         return  # the terminal sends these to the whole group, the child included
     with suppress(ProcessLookupError):
         child.send_signal(number)
 
 
-def _is_in_front() -> bool:
-    """Whether a terminal sends what is typed to this process group."""
+def _is_in_foreground() -> bool:
+    """Whether this process group is in the foreground of a terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -263,7 +263,7 @@ def _wait(child: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop, ended
 
 
 def _wait_with_stops(child: subprocess.Popen[bytes]) -> int:
-    """Wait for the end of a child. While it is stopped (Ctrl-Z) this process is too, so that the shell gets control."""
+    """Wait for a child. While it is stopped (Ctrl-Z), this process is stopped too, so that the shell gets control."""
     while True:
         try:
             _, status = os.waitpid(child.pid, os.WUNTRACED)

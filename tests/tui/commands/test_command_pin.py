@@ -69,12 +69,12 @@ async def test_pins_may_not_take_more_than_a_tenth_of_the_window(long_chat: Any)
 async def test_what_is_no_message_or_has_no_text_is_refused(long_chat: Any) -> None:
     with pytest.raises(InvalidArgument, match="from m0 to m62"):
         await long_chat.type("/pin m99")
-    with pytest.raises(InvalidArgument, match="holds no text"):
+    with pytest.raises(InvalidArgument, match="has no text"):
         await long_chat.type("/pin m1")
 
 
 async def test_without_a_reply_there_is_no_last_one(chat: Any) -> None:
-    with pytest.raises(InvalidArgument, match="no reply yet"):
+    with pytest.raises(InvalidArgument, match="no reply to pin yet"):
         await chat.type("/pin last")
     with pytest.raises(InvalidArgument, match="there are none yet"):
         await chat.type("/pin m0")

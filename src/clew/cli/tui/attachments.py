@@ -1,6 +1,6 @@
-"""What is attached to a question: files, folders and pictures named by an @, and outputs of commands the person ran.
+"""Attachments of a question: files, folders and pictures named by an @, and outputs of commands that the user ran.
 
-`question_message` writes the message and `typed_line` reads back from it what the person had typed.
+`question_message` builds the message, and `typed_line` extracts the typed text from it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PLAN_NOTE = (
     "<plan-mode>Only reading tools run now. Answer with a plan of what to change and how to check it; it is carried "
     "out when it is approved.</plan-mode>"
 )
-"""Goes with a question that is asked in plan mode."""
+"""Added to a question in plan mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class NamedPath:
 
 @dataclass(frozen=True, slots=True)
 class QuestionMessage:
-    """A question as a message, and what was taken along or not, in words for the person."""
+    """A question as a message, with notes about attached and missing files."""
 
     message: Message
     taken: tuple[str, ...] = ()
@@ -52,10 +52,10 @@ class QuestionMessage:
 def question_message(
     line: str, project: Path, outputs: Sequence[str] = (), max_chars: int = DEFAULT_FILE_CHARS
 ) -> QuestionMessage:
-    """The question with what its @names represent, and with `outputs` (made by `command_output_block`).
+    """The question with the files of its @names and with `outputs` (made by `command_output_block`).
 
-    A text file is attached whole, up to `max_chars`; of a folder, the names in it; a picture as a picture. A name that
-    matches no file stays in the text, with a notice.
+    A text file is attached up to `max_chars`, a folder as a list of names, a picture as a picture. A name without a
+    file stays in the text, with a notice.
     """
     found, missing = named_paths(line, project)
     blocks: list[str] = []
@@ -63,13 +63,17 @@ def question_message(
     taken: list[str] = []
     notices = [f"there is no file {name} in {project.name or project}; the name alone is sent" for name in missing]
     for named in found:
-        if named.path.is_dir():
-            block, note = _folder_block(named)
-        elif named.path.suffix.lower() in _IMAGE_TYPES:
-            pictures.append(_image_part(named.path))
-            block, note = "", f"{named.name}: attached as a picture"
-        else:
-            block, note = _file_block(named, max_chars)
+        try:
+            if named.path.is_dir():
+                block, note = _folder_block(named)
+            elif named.path.suffix.lower() in _IMAGE_TYPES:
+                pictures.append(_image_part(named))
+                block, note = "", f"{named.name}: attached as a picture"
+            else:
+                block, note = _file_block(named, max_chars)
+        except OSError as error:
+            problem = f"{named.name} cannot be read: {error.strerror}"
+            raise InvalidArgument(problem, remedy="name another file") from error
         blocks += [block] if block else []
         taken.append(note)
     text = "\n\n".join([line, *blocks, *outputs])
@@ -78,19 +82,19 @@ def question_message(
 
 
 def typed_line(message: Message) -> str:
-    """What the person typed, without what was attached."""
+    """The typed text of a message, without attachments."""
     text = text_of(message)
     attached = _ATTACHED.search(text)
     return text[: attached.start()] if attached else text
 
 
 def command_output_block(command: str, output: str) -> str:
-    """The output of a command that the person ran, to be sent with a question."""
+    """The output of a command that the user ran, as an attachment."""
     return f"<command-output command={quoteattr(command)}>\n{output.rstrip()}\n</command-output>"
 
 
 def named_paths(line: str, project: Path) -> tuple[list[NamedPath], list[str]]:
-    """What the @names of a line represent, each once, and the names that look like a path and represent nothing."""
+    """The files of the @names in a line, each once, and names that look like a path without a file."""
     found: dict[Path, NamedPath] = {}
     missing: list[str] = []
     is_one_line = "\n" not in line.strip()
@@ -102,14 +106,14 @@ def named_paths(line: str, project: Path) -> tuple[list[NamedPath], list[str]]:
             found.setdefault(path.resolve(), NamedPath(existing, path))
             continue
         begins_line = match.start() == 0 or line[match.start() - 1] == "\n"
-        # A decorator at the beginning of a line of pasted code is no file.
+        # A decorator at the start of a line of pasted code is not a file.
         if match[1] or (_LOOKS_LIKE_A_PATH.fullmatch(_spellings(name)[-1]) and (is_one_line or not begins_line)):
             missing.append(_spellings(name)[-1])
     return list(found.values()), list(dict.fromkeys(missing))
 
 
 def _spellings(name: str) -> list[str]:
-    """A name as typed, and without the punctuation of the sentence behind it."""
+    """A name as typed, and without trailing punctuation."""
     bare = name.rstrip(".,;:!?)]}'\"")
     return [name, bare] if bare and bare != name else [name]
 
@@ -122,14 +126,7 @@ def _exists(project: Path, name: str) -> bool:
 
 
 def _file_block(named: NamedPath, max_chars: int) -> tuple[str, str]:
-    try:
-        if named.path.stat().st_size > MAX_FILE_BYTES:
-            raise InvalidArgument(
-                f"{named.name} has more than {MAX_FILE_BYTES:,} bytes", remedy="ask the model to read_file it"
-            )
-        content = named.path.read_bytes()
-    except OSError as error:
-        raise InvalidArgument(f"{named.name} cannot be read: {error.strerror}", remedy="name another file") from error
+    content = _read(named, MAX_FILE_BYTES, "ask the model to read_file it")
     text = None if is_binary(content[:8192]) else decode_file(content)
     if text is None:
         raise InvalidArgument(
@@ -146,12 +143,7 @@ def _file_block(named: NamedPath, max_chars: int) -> tuple[str, str]:
 
 
 def _folder_block(named: NamedPath) -> tuple[str, str]:
-    try:
-        names = sorted(f"{each.name}/" if each.is_dir() else each.name for each in named.path.iterdir())
-    except OSError as error:
-        raise InvalidArgument(
-            f"{named.name} cannot be listed: {error.strerror}", remedy="name another folder"
-        ) from error
+    names = sorted(f"{each.name}/" if each.is_dir() else each.name for each in named.path.iterdir())
     listed = names[:MAX_LISTED]
     if len(names) > MAX_LISTED:
         listed.append(f"[{len(names) - MAX_LISTED:,} more]")
@@ -159,12 +151,13 @@ def _folder_block(named: NamedPath) -> tuple[str, str]:
     return block, f"{named.name}: its {plural(len(names), 'name')} attached"
 
 
-def _image_part(path: Path) -> Part:
-    try:
-        if path.stat().st_size > MAX_IMAGE_BYTES:
-            raise InvalidArgument(f"{path} has more than {MAX_IMAGE_BYTES:,} bytes", remedy="make the picture smaller")
-        encoded = base64.b64encode(path.read_bytes()).decode()
-    except OSError as error:
-        raise InvalidArgument(f"{path} cannot be read: {error.strerror}", remedy="name another picture") from error
-    kind = _IMAGE_TYPES[path.suffix.lower()]
+def _image_part(named: NamedPath) -> Part:
+    encoded = base64.b64encode(_read(named, MAX_IMAGE_BYTES, "make the picture smaller")).decode()
+    kind = _IMAGE_TYPES[named.path.suffix.lower()]
     return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{encoded}"}}
+
+
+def _read(named: NamedPath, max_bytes: int, remedy: str) -> bytes:
+    if named.path.stat().st_size > max_bytes:
+        raise InvalidArgument(f"{named.name} has more than {max_bytes:,} bytes", remedy=remedy)
+    return named.path.read_bytes()

@@ -1,6 +1,6 @@
-"""A running chat: typed lines are taken one after the other, and each is a question or a slash command.
+"""A running chat: typed lines are handled in order; each is a question or a slash command.
 
-Whatever runs for a line is a task, which Ctrl-C stops. An error in one line does not end the chat.
+A line runs as a task, which Ctrl-C cancels. An error in one line does not end the chat.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from rich.text import Text
 
 from clew.agent import ToolActivity
 from clew.agent.process_output import CommandOutput
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from clew.turn import Conversation
 
 _log = logging.getLogger("clew.chat")
-# These only read: they need not wait for a turn that runs.
+# These only read, so that they run beside a turn.
 IMMEDIATE = frozenset({"help", "usage", "context", "insights", "sessions", "search", "tree", "output"})
 QUIT = "quit"
 SHELL_SIGN = "!"
@@ -53,16 +51,16 @@ STOP_SECONDS = 1.0
 MAX_ECHO_ROWS = 6
 LEAVING_WORDS = ("exit", "quit", ":q")
 KEPT_CHARS = 200_000
-"""Of a longer output the beginning and the end are kept."""
-_CALL_ID = "person"
+"""Of a longer output, the beginning and the end are kept."""
+_CALL_ID = "user"
 NEEDS_TERMINAL = frozenset(("emacs", "htop", "nano", "nvim", "vi", "vim"))
-"""Programs that draw on a terminal of their own, or ask at one."""
+"""Programs that need a terminal."""
 HOW_TO_LEAVE = "Ctrl-D or /quit leaves; Esc or Ctrl-C stops what runs"
 
 
 @dataclass(frozen=True, slots=True)
 class ChatTerminal:
-    """The screen and all that draws on it; made before the app, which reports its events to it."""
+    """The screen and its writers; created before the app, which sends events to them."""
 
     screen: Screen
     observer: ScreenObserver
@@ -71,7 +69,7 @@ class ChatTerminal:
 
     @classmethod
     def of(cls, console: Console) -> ChatTerminal:
-        """For the terminal that a console writes to."""
+        """Create it for the terminal of a console."""
 
         def write(text: str) -> None:
             encoding = console.out.encoding or "utf-8"
@@ -98,7 +96,7 @@ class ChatTerminal:
 
 
 class Chat:
-    """The chat of one person at one screen."""
+    """A chat of one user at one terminal."""
 
     def __init__(self, app: AgentApp, session: str, terminal: ChatTerminal) -> None:
         self.screen, self.approvals = terminal.screen, terminal.approvals
@@ -118,15 +116,15 @@ class Chat:
         self._lines: deque[str] = deque()
         self._line_arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        """What runs for the current line."""
+        """The task of the current line."""
         self._abandoned = asyncio.Event()
         self._conversation: Conversation | None = None
         self._undone = 0
-        """Compactions that the engine counts and that are not in effect any more."""
+        """Compactions that the engine counts and that were undone."""
         self._side_tasks: set[asyncio.Task[None]] = set()
 
     def receive_line(self, line: str) -> None:
-        """Take a typed line: as the answer to an open prompt, as a command that runs at once, or into the queue."""
+        """Handle a typed line: it answers an open prompt, runs at once, or is queued."""
         if self.approvals.is_open:
             self.approvals.answer(line)
             return
@@ -138,7 +136,7 @@ class Chat:
             self._show_queue()
 
     def _runs_immediately(self, line: str) -> bool:
-        """Start a command that need not wait for what runs; False where the line is none."""
+        """Start a command that can run beside a turn; False for another line."""
         command = find_command(line.split()[0]) if _is_command(line) else None
         if command is None or command.name not in (*IMMEDIATE, QUIT):
             return False
@@ -149,7 +147,7 @@ class Chat:
         return True
 
     def _start_aside(self, line: str) -> None:
-        """Run a command beside what runs."""
+        """Run a command beside the current task."""
         self._echo(line)
         self._run_aside(self._command(line))
 
@@ -160,31 +158,31 @@ class Chat:
         task.add_done_callback(self._report_defect)
 
     def open_newest_output(self) -> None:
-        """Ctrl-O: the whole output of the newest tool call."""
+        """Show the whole output of the newest tool call: Ctrl-O."""
         self._start_aside(f"/output {len(self.state.outputs) or ''}".strip())
 
     def leave(self) -> None:
-        """Stop what runs, and end the chat."""
+        """Cancel the current task, and end the chat."""
         self.state.is_leaving = True
         self._line_arrived.set()
         if self._task is not None:
             self._task.cancel()
 
     def stop_turn(self) -> None:
-        """Esc: stop what runs, if something does."""
+        """Cancel the current task, if any: Esc."""
         if self._task is not None and not self._task.cancelling():
             self.interrupt()
 
     def take_next_mode(self) -> None:
-        """Shift-Tab: the next mode of edits."""
+        """Switch to the next mode of edits: Shift-Tab."""
         now = self.state.app.agent.approvals.edits
         self._start_aside(f"/mode {EDIT_MODES[(EDIT_MODES.index(now) + 1) % len(EDIT_MODES)]}")
 
     def interrupt(self, has_text: bool = False) -> bool:
-        """Ctrl-C: stop what runs; the second time, do not wait for it. False where typed text is to be cleared."""
+        """Cancel the current task, the second time without waiting: Ctrl-C. False if typed text is to be cleared."""
         if self._task is None:
             if not has_text:
-                self.screen.print(Text(HOW_TO_LEAVE, "dim"))
+                self.screen.say(HOW_TO_LEAVE, "dim")
             return not has_text
         if self._task.cancelling():
             self._abandoned.set()
@@ -195,14 +193,14 @@ class Chat:
         return True
 
     def _give_back_queue(self) -> None:
-        """Put the lines that waited back into the input: who stops a turn may not want them asked any more."""
+        """Move queued lines back into the input, since they may be obsolete after a cancelled turn."""
         waiting = [*self.state.questions, *self._lines]
         if waiting:
             self.state.questions.clear()
             self._lines.clear()
             self.state.put_text("\n".join(waiting))
             back = "the queued line is" if len(waiting) == 1 else f"the {len(waiting)} queued lines are"
-            self.screen.print(Text(f"{back} back in the input; Enter asks, Ctrl-C clears", "yellow"))
+            self.screen.say(f"{back} back in the input; Enter asks, Ctrl-C clears", "yellow")
         self._show_queue()
 
     def _show_queue(self) -> None:
@@ -210,7 +208,7 @@ class Chat:
         self.screen.refresh()
 
     async def run(self, first: Sequence[str] = ()) -> None:
-        """Take lines until the person leaves."""
+        """Handle lines until the user leaves."""
         self.state.questions.extend(first)
         await self.refresh()
         while (line := await self._next_line()) is not None:
@@ -231,7 +229,7 @@ class Chat:
         return None
 
     async def _wait_for_line(self) -> None:
-        """Wait until a line is typed. Shortly before the provider's cache expires, a large conversation is folded."""
+        """Wait for a typed line; a large conversation is folded shortly before the provider's cache expires."""
         from clew.turn import FOLD_BEFORE_SECONDS
 
         conversation = self._conversation
@@ -245,7 +243,7 @@ class Chat:
 
     async def _fold_idle(self, conversation: Conversation) -> None:
         if await conversation.fold_before_expiry():
-            self.screen.print(Text("folded while idle, before the provider's cache expired; /compress --undo", "dim"))
+            self.screen.say("folded while idle, before the provider's cache expired; /compress --undo", "dim")
             await self.refresh()
 
     async def _run_line(self, line: str) -> None:
@@ -263,35 +261,33 @@ class Chat:
         self._report_defect(self._task)
         self._task = None
         if was_stopped:
-            self.screen.print(Text("stopped; the reply so far is kept" if is_question else "stopped", "yellow"))
+            self.screen.say("stopped; the reply so far is kept" if is_question else "stopped", "yellow")
         await self._guarded(self.refresh())
 
     def _work_for(self, line: str) -> tuple[bool, Coroutine[Any, Any, None]]:
-        """What a line asks for, and whether it is a question for the model."""
+        """Whether a line is a question for the model, and its coroutine."""
         if _is_command(line):
             return False, self._command(line)
         if line.lstrip().startswith(SHELL_SIGN):
-            return False, self._run_person_command(line.strip())
+            return False, self._run_user_command(line.strip())
         return True, self._ask(line)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it and print the error it ends with, if it does."""
+        """Run a coroutine and print its error, if any."""
         try:
             await work
         except ClewError as problem:
             self._observer.finish_reply()
-            self.screen.print(Text(sanitize(explain_problem(problem)), "red"))
+            self.screen.say(explain_problem(problem), "red")
 
     def _report_defect(self, work: asyncio.Task[None]) -> None:
-        """Print an unexpected exception too, instead of ending the chat with it."""
+        """Print an unexpected exception instead of ending the chat."""
         defect = work.exception() if work.done() and not work.cancelled() else None
         if defect is not None:
             _log.debug("a line of the chat failed", exc_info=defect)
             where = traceback.extract_tb(defect.__traceback__)[-1]
             what = f"{type(defect).__name__}: {defect} (at {Path(where.filename).name}:{where.lineno})"
-            self.screen.print(
-                Text(sanitize(f"Clew itself failed, please report it: {what}. The chat continues."), "red")
-            )
+            self.screen.say(f"Clew itself failed, please report it: {what}. The chat continues.", "red")
 
     async def _command(self, line: str) -> None:
         name, _, words = line.strip()[1:].partition(" ")
@@ -301,22 +297,22 @@ class Chat:
             self.state.questions.append(custom_question(own, words.strip()))
             return
         if command is None:
-            self.screen.print(Text(unknown_command(name), "yellow"))
+            self.screen.say(unknown_command(name), "yellow")
             return
         await command.run(self.state, words.strip())
 
-    async def _run_person_command(self, line: str) -> None:
-        """`!command` runs it here; `!!command` also gives its output to the model with the next question."""
+    async def _run_user_command(self, line: str) -> None:
+        """Run `!command`; the output of `!!command` is also attached to the next question."""
         is_shared = line.startswith(2 * SHELL_SIGN)
         command = line.lstrip(SHELL_SIGN).strip()
         if not command:
             raise InvalidArgument(
                 "! runs a command: !git status", remedy="!! also shows the model what it printed: !!git status"
             )
-        output = await run_person_command(command, self.state.app, self._observer)
+        output = await run_user_command(command, self.state.app, self._observer)
         if is_shared:
             self.state.attached.append(command_output_block(command, output))
-            self.screen.print(Text("  the next question includes this output", "dim"))
+            self.screen.say("  the next question includes this output", "dim")
 
     async def _ask(self, line: str) -> None:
         app, attached = self.state.app, self.state.attached
@@ -326,9 +322,9 @@ class Chat:
             line, app.project, [*attached, *([PLAN_NOTE] if is_plan else [])], app.max_result_chars
         )
         for note in asked.taken:
-            self.screen.print(Text(f"  {sanitize(note)}", "dim"))
+            self.screen.say(f"  {note}", "dim")
         for note in asked.missing:
-            self.screen.print(Text(f"  {sanitize(note)}", "yellow"))
+            self.screen.say(f"  {note}", "yellow")
         await self._set_title(line)
         attached.clear()
         await self._ask_message(asked.message)
@@ -340,10 +336,10 @@ class Chat:
         self.questions_asked += 1
         exchange = await self.state.app.agent.ask(self.state.session, message, self._observer)
         if exchange.hit_round_limit:
-            self.screen.print(Text(f"stopped after {exchange.rounds} rounds; ask it to continue", "yellow"))
+            self.screen.say(f"stopped after {exchange.rounds} rounds; ask it to continue", "yellow")
 
     async def _set_title(self, line: str) -> None:
-        """Make the first words of the first question the title, where the session has none."""
+        """Use the start of the first question as the title of a session without one."""
         store = self.state.app.store
         tip = await store.session(await store.get_compression_tip(self.state.session))
         if not tip.title:
@@ -353,11 +349,11 @@ class Chat:
     def _echo(self, line: str) -> None:
         self.screen.blank_line()
         sign = self.screen.look.sign("›", ">")
-        self.screen.print(Text(f"{sign} " + "\n  ".join(_echo_rows(sanitize(line).rstrip())), "bold cyan"))
+        self.screen.say(f"{sign} " + "\n  ".join(_echo_rows(sanitize(line).rstrip())), "bold cyan")
         self.screen.refresh()
 
     async def refresh(self) -> None:
-        """Read again which conversation it is, its title and its usage."""
+        """Reload the conversation, its title and its usage."""
         store = self.state.app.store
         conversation = self._conversation = await self.state.conversation()
         self.title = (await store.session(conversation.session)).title
@@ -390,7 +386,7 @@ class Chat:
         )
 
     async def summary(self) -> ChatSummary:
-        """What is printed when the chat is over."""
+        """The summary at the end of the chat."""
         state, compactions = self.state, self._observer.compactions
         tip = await state.app.store.get_compression_tip(state.session)
         await self._usage_counter.load(state.app.store, tip)
@@ -406,7 +402,7 @@ class Chat:
 
     @contextlib.asynccontextmanager
     async def _ticking(self) -> AsyncIterator[None]:
-        """Redraw the clocks on the screen while something runs."""
+        """Redraw the clocks on the screen while the block runs."""
 
         async def tick() -> None:
             while True:
@@ -421,13 +417,13 @@ class Chat:
 
 
 async def run_chat(chat: Chat, reader: LineReader, first: Sequence[str] = ()) -> None:
-    """Run a chat with the lines of a reader, until one of them ends."""
+    """Run a chat with the lines of a reader until one of them ends."""
     chat.state.put_text = reader.insert_text
     chat.screen.redraw, chat.screen.run_above = reader.redraw, reader.run_above
     printing = asyncio.create_task(chat.screen.print_forever())
     reading = asyncio.create_task(_read_lines(chat, reader))
     for task in (printing, reading):
-        # Without a screen or a keyboard the chat cannot continue.
+        # Without output or input the chat cannot continue.
         task.add_done_callback(lambda _: chat.leave())
     with _handle_signals(chat):
         try:
@@ -435,7 +431,7 @@ async def run_chat(chat: Chat, reader: LineReader, first: Sequence[str] = ()) ->
         finally:
             reader.stop()
             printing.cancel()
-            # A prompt that was just about to open was not stopped, and would wait for keys of a terminal that is gone.
+            # A prompt that was about to open was not stopped, and would wait for input.
             await asyncio.wait({reading}, timeout=STOP_SECONDS)
             reading.cancel()
             problems = await asyncio.gather(reading, printing, return_exceptions=True)
@@ -447,14 +443,14 @@ async def run_chat(chat: Chat, reader: LineReader, first: Sequence[str] = ()) ->
 
 @contextlib.contextmanager
 def _handle_signals(chat: Chat) -> Iterator[None]:
-    """Let signals do what keys do, also while no line is read."""
+    """Handle signals like keys, also while no line is read."""
     loop = asyncio.get_running_loop()
     wanted: dict[signal.Signals, Callable[[], object]] = {
         signal.SIGINT: chat.interrupt,
         signal.SIGTERM: chat.leave,
         signal.SIGHUP: chat.leave,
     }
-    # A loop that is not in the main thread gets none.
+    # A loop outside of the main thread gets no signals.
     with contextlib.suppress(ValueError, RuntimeError):
         for number, action in wanted.items():
             loop.add_signal_handler(number, action)
@@ -477,7 +473,7 @@ async def _read_lines(chat: Chat, reader: LineReader) -> None:
 
 
 def _echo_rows(line: str) -> list[str]:
-    """The rows of a typed line; of a long paste the beginning and the end."""
+    """The rows of a typed line; a long one is shortened in the middle."""
     rows = line.split("\n")
     if len(rows) <= MAX_ECHO_ROWS:
         return rows
@@ -486,17 +482,17 @@ def _echo_rows(line: str) -> list[str]:
 
 
 def _compactions_made(conversation: Conversation) -> int:
-    """The compactions that the engine counts, without one that was prepared and waits to be used."""
+    """The compactions that the engine counts, without a prepared one."""
     return conversation.engine.get_status().compactions - conversation.preparer.is_ready
 
 
 def _is_command(line: str) -> bool:
-    """A slash and a name; a path such as /etc/hosts is none."""
+    """Whether a line is a slash command; a path such as /etc/hosts is not."""
     first = line.strip().split(maxsplit=1)[0] if line.strip() else ""
     return first.startswith("/") and "/" not in first[1:]
 
 
-async def run_person_command(command: str, app: AgentApp, observer: ScreenObserver) -> str:
+async def run_user_command(command: str, app: AgentApp, observer: ScreenObserver) -> str:
     """Run a command to its end and print its output; the output with the exit code where it is not 0.
 
     It has no terminal and no standard input. Cancelling ends it with all that it started.
@@ -515,7 +511,7 @@ async def run_person_command(command: str, app: AgentApp, observer: ScreenObserv
     try:
         process = await ProcessGroup.start(shell_command(command), app.project, app.environ, on_bytes)
     except OSError as problem:
-        raise ClewError(f"the command could not be started: {problem.strerror}", remedy="see to the shell") from problem
+        raise ClewError(f"the command could not be started: {problem.strerror}", remedy="check the shell") from problem
     code: int | None = None
     try:
         code = await process.exit_code()
@@ -529,22 +525,22 @@ async def run_person_command(command: str, app: AgentApp, observer: ScreenObserv
 
 @dataclass(frozen=True, slots=True)
 class ChatSummary:
-    """What a chat took."""
+    """Figures about a finished chat."""
 
     session: str
     title: str | None
     seconds: float
     questions: int
     usage: CallTotals
-    """Of the whole conversation."""
+    """Usage of the whole conversation."""
     compactions: int = 0
-    """In this chat."""
+    """Number of compactions in this chat."""
     freed: int = 0
-    """Tokens that these took out of the window."""
+    """Tokens that they removed from the window."""
 
 
 def summary_lines(summary: ChatSummary) -> list[str]:
-    """Time, tokens, cost, and how to come back."""
+    """Time, tokens, cost, and the command to resume."""
     name = f"{summary.session} ({summary.title})" if summary.title else summary.session
     usage = summary.usage
     cached = f" ({usage.cached} from the cache)" if usage.prompt_tokens else ""

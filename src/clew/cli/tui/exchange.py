@@ -1,15 +1,17 @@
-"""An exchange in words: a title for a question, remarks on replies, problems; and print mode (`clew chat -p`).
+"""Titles, notices and errors of an exchange; and print mode (`clew chat -p`).
 
-In print mode the answer goes to stdout as it is; with `--json` as one object with everything that is known of the
-exchange, and with `--json-stream` each thing as it happens, one JSON object a line, that object last.
+Print mode writes the answer to stdout; with `--json` an object about the exchange; with `--json-stream` one JSON object
+a line for each event, and that object last.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clew.agent import AgentObserver, Answer, Risk, ToolActivity, ToolResult
+from clew.app import AgentApp
+from clew.cli.console import Console
 from clew.cli.entry import failure_json
 from clew.cli.text import printable_line, sanitize, sanitize_line
 from clew.cli.tui.attachments import question_message
@@ -20,14 +22,10 @@ from clew.messages import calls_of, text_of
 from clew.providers import Delta, ErrorKind, FinishReason, ProviderRefused, Reply, explain_refusal
 from clew.usage import CanonicalUsage
 
-if TYPE_CHECKING:
-    from clew.app import AgentApp
-    from clew.cli.console import Console
-
 _MICROS = 1_000_000
 
 MAX_TITLE_CHARS = 60
-# Where a chat can do something about it.
+# Errors with a remedy in a chat.
 REMEDIES: dict[ErrorKind, str] = {
     "quota": "The account has nothing left to spend; check it at the provider, or choose another model with /model.",
     "rate_limit": "Wait a little and ask again; what you asked is kept.",
@@ -45,7 +43,7 @@ EMPTY_REPLY = "the model answered without a word; ask again, or in other words"
 
 
 def title_from(line: str) -> str:
-    """A title of the first words of a question."""
+    """The first words of a question as a title."""
     words = printable_line(line)
     if len(words) <= MAX_TITLE_CHARS:
         return words or "untitled"
@@ -54,14 +52,14 @@ def title_from(line: str) -> str:
 
 
 def reply_remark(reply: Reply) -> str:
-    """What a person should know of how a reply ended; empty where it ended as usual."""
+    """A notice about an unusual end of a reply; else empty."""
     if reply.finish in FINISH_REMARKS:
         return FINISH_REMARKS[reply.finish]
     return "" if calls_of(reply.message) or text_of(reply.message).strip() else EMPTY_REPLY
 
 
 def overflow_notice(event: Overflowed) -> str:
-    """That a request was too large, what its provider says about the window, and what is made of that."""
+    """A notice that a request was too large, and about the window of the provider."""
     again = "again " if event.attempt > 1 else ""
     what = f"the request was {again}too large for {event.model or 'the model'}"
     provider = event.provider or "the provider"
@@ -74,10 +72,10 @@ def overflow_notice(event: Overflowed) -> str:
 
 
 def explain_problem(problem: ClewError) -> str:
-    """The problem and the remedy, for a person."""
+    """The error and its remedy for the screen."""
     if isinstance(problem, ProviderRefused):
         return str(explain_refusal(problem, remedies=REMEDIES))
-    # Only where a disk or a database failed: an unknown name is no damage.
+    # Only for failures of a disk or a database.
     if isinstance(problem, StoreError) and problem.__cause__ is not None:
         return (
             f"{str(problem).rstrip('.')}. The conversation is as it was stored last; `clew doctor` checks the database."
@@ -87,13 +85,8 @@ def explain_problem(problem: ClewError) -> str:
     return str(problem)
 
 
-def problem_line(problem: ClewError) -> str:
-    """What went wrong, as a line on stderr."""
-    return explain_problem(problem) if isinstance(problem, ProviderRefused) else str(problem)
-
-
 def problem_json(problem: ClewError, session: str | None = None) -> dict[str, Any]:
-    """What went wrong, for programs, and the session that the question is kept in."""
+    """The error as JSON, with the session that has the question."""
     error: dict[str, Any] = {"type": type(problem).__name__, **failure_json(problem)["error"]}
     if isinstance(problem, ProviderRefused):
         remedy = explain_refusal(problem, remedies=REMEDIES).remedy
@@ -103,8 +96,7 @@ def problem_json(problem: ClewError, session: str | None = None) -> dict[str, An
 
 @dataclass(slots=True)
 class ExchangeRecorder(AgentObserver):
-    """Records the tools, refusals, usage, compactions and warnings of an exchange; prints them too, as they come,
-    where it `streams`."""
+    """Records the tools, refusals, usage, compactions and warnings of an exchange; prints them at once if `streams`."""
 
     console: Console
     streams: bool = False
@@ -112,12 +104,12 @@ class ExchangeRecorder(AgentObserver):
     usage: CanonicalUsage = field(default_factory=CanonicalUsage)
     tools: list[dict[str, Any]] = field(default_factory=list)
     refusals: list[dict[str, Any]] = field(default_factory=list)
-    """Calls that did not run, because they were not approved."""
+    """Calls that were not approved."""
     compactions: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def emit(self, event: str, **fields: Any) -> None:
-        """One line of `--json-stream`."""
+        """Print one line of `--json-stream`."""
         if self.streams:
             self.console.print_json_line({"event": event, **fields})
 
@@ -151,7 +143,7 @@ class ExchangeRecorder(AgentObserver):
         self.emit("reply", model=reply.model, finish=reply.finish, usage=used.as_json())
 
     def on_event(self, event: Event) -> None:
-        """For `clew.events`."""
+        """Handle an event of the app."""
         self.counter.on_event(event)
         if isinstance(event, CompactionStarted):
             self.emit("compaction_start", tokens=event.tokens, reason=event.reason)
@@ -167,7 +159,7 @@ class ExchangeRecorder(AgentObserver):
 
 
 async def ask_once(app: AgentApp, session: str, question: str, recorder: ExchangeRecorder) -> Answer:
-    """Ask in a session, and give it a title where it has none."""
+    """Ask in a session; a session without a title gets one."""
     tip = await app.store.session(await app.store.get_compression_tip(session))
     if not tip.title:
         await app.store.rename(tip.id, title_from(question))
@@ -178,7 +170,7 @@ async def ask_once(app: AgentApp, session: str, question: str, recorder: Exchang
 
 
 def print_answer(exchange: Answer, recorder: ExchangeRecorder, console: Console) -> None:
-    """The answer to stdout; warnings and remarks to stderr."""
+    """Print the answer to stdout, warnings and notices to stderr."""
     for warning in recorder.warnings:
         console.note(sanitize_line(warning))
     for refused in recorder.refusals:
@@ -189,12 +181,12 @@ def print_answer(exchange: Answer, recorder: ExchangeRecorder, console: Console)
     if remark := reply_remark(exchange.reply):
         console.note(remark)
     answer = text_of(exchange.reply.message)
-    # A terminal is protected; a program gets every character.
+    # Sanitized for a terminal only.
     console.print(sanitize(answer) if console.out.isatty() else answer)
 
 
 def exchange_json(exchange: Answer, session: str, recorder: ExchangeRecorder) -> dict[str, Any]:
-    """Everything that is known of an exchange."""
+    """An exchange as JSON."""
     totals = recorder.counter.since_start
     return {
         "answer": text_of(exchange.reply.message),

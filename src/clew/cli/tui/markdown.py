@@ -1,7 +1,7 @@
-"""Replies in Markdown: cut into blocks while they stream, and drawn with rich; also diffs of tools.
+"""Replies in Markdown: split into blocks while they stream, and rendered with rich; also diffs of tools.
 
-A finished block is given out once, so that the screen can print it for good. Very long blocks are given out in parts.
-What models and tools wrote must be sanitized before it is drawn.
+A finished block is emitted once, and printed permanently. Very long blocks are emitted in parts. Text of models and
+tools must be sanitized before it is rendered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 MAX_BLOCK_ROWS = 24
-"""Longer blocks are given out in parts, except tables."""
+"""Longer blocks are emitted in parts, except tables."""
 MAX_DIFF_ROWS = 20
 _THEME = "ansi_dark"
 _ASCII_SIGNS = str.maketrans("•▌─━…", "*|--.")
@@ -35,13 +35,13 @@ _RULE = re.compile(r" {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$")
 
 @dataclass(frozen=True, slots=True)
 class MarkdownBlock:
-    """A piece of a reply that will not change any more."""
+    """A finished part of a reply."""
 
     kind: Literal["markdown", "code"]
     text: str
     language: str = ""
     continues: bool = False
-    """It continues the block before it: no empty row between them."""
+    """Whether it continues the previous block, without an empty row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _CodeFence:
 
 
 class MarkdownStream:
-    """Takes a reply in pieces, and gives out its blocks as they are finished."""
+    """Splits a streamed reply into blocks."""
 
     def __init__(self) -> None:
         self._line = ""
@@ -67,19 +67,19 @@ class MarkdownStream:
 
     @property
     def tail(self) -> str:
-        """What is not finished yet."""
+        """The unfinished text."""
         return "\n".join([*self._lines, self._line]) if self._line else "\n".join(self._lines)
 
     def feed(self, text: str) -> list[MarkdownBlock]:
-        """The blocks that are finished by this piece."""
+        """Add a piece; returns the finished blocks."""
         *whole, self._line = (self._line + text).split("\n")
         return [block for line in whole for block in self._take(line)]
 
     def finish(self) -> list[MarkdownBlock]:
-        """What is left, as if it were finished; then the stream can be used for the next reply."""
+        """Return the remaining blocks, and reset the stream for the next reply."""
         last, self._line = self._line, ""
         blocks = list(self._take(last)) if last else []
-        blocks += self._give_block()
+        blocks += self._emit_block()
         self._fence = None
         return blocks
 
@@ -89,47 +89,47 @@ class MarkdownStream:
         elif not line.strip():
             yield from self._take_blank()
         elif (opened := _FENCE.match(line)) and (self._is_list or len(opened[1]) < 4):
-            yield from self._give_block()
+            yield from self._emit_block()
             words = opened[3].split()
             self._fence = _CodeFence(len(opened[1]), opened[2], words[0].strip("{}.") if words else "")
         elif _HEADING.match(line) or (not self._lines and _RULE.match(line)):
-            yield from self._give_block()
+            yield from self._emit_block()
             self._lines = [line]
-            yield from self._give_block()
+            yield from self._emit_block()
         else:
             yield from self._take_text(line)
 
     def _take_code(self, line: str, fence: _CodeFence) -> Iterator[MarkdownBlock]:
         if fence.is_closed_by(line):
-            yield from self._give_block()
+            yield from self._emit_block()
             self._fence, self._is_continued = None, False
             return
         indent = min(fence.indent, len(line) - len(line.lstrip()))
         self._lines.append(line[indent:])
         if len(self._lines) >= MAX_BLOCK_ROWS:
-            yield from self._give_block(continues=True)
+            yield from self._emit_block(continues=True)
 
     def _take_blank(self) -> Iterator[MarkdownBlock]:
         # A list may continue after an empty line; any other block ends.
         if self._is_list and self._lines:
             self._lines.append("")
         else:
-            yield from self._give_block()
+            yield from self._emit_block()
 
     def _take_text(self, line: str) -> Iterator[MarkdownBlock]:
         item = _ITEM.match(line)
         if self._is_list:
             was_blank = bool(self._lines) and not self._lines[-1]
             if was_blank and not item and not line.startswith((" ", "\t")):
-                yield from self._give_block()
+                yield from self._emit_block()
             elif item and not item[1] and len(self._lines) >= MAX_BLOCK_ROWS:
-                yield from self._give_block(continues=True)
+                yield from self._emit_block(continues=True)
                 self._is_list = True
         elif item and len(item[1]) < 4:
-            yield from self._give_block()
+            yield from self._emit_block()
             self._is_list = True
         elif len(self._lines) >= MAX_BLOCK_ROWS and not self._is_table():
-            yield from self._give_block(continues=True)
+            yield from self._emit_block(continues=True)
         self._lines.append(line)
 
     def _is_table(self) -> bool:
@@ -137,8 +137,8 @@ class MarkdownStream:
             len(self._lines) > 1 and "|" in self._lines[0] and set(self._lines[1].strip()) <= set("|-: ")
         )
 
-    def _give_block(self, *, continues: bool = False) -> Iterator[MarkdownBlock]:
-        """The lines so far as a block; `continues` where the next block continues this one."""
+    def _emit_block(self, *, continues: bool = False) -> Iterator[MarkdownBlock]:
+        """Emit the lines as a block; with `continues`, the next block continues it."""
         lines, self._lines = self._lines, []
         is_continuation, self._is_continued = self._is_continued, continues
         self._is_list = False
@@ -151,7 +151,7 @@ class MarkdownStream:
 
 @dataclass(frozen=True, slots=True)
 class TerminalLook:
-    """What the terminal can show."""
+    """Capabilities of the terminal."""
 
     colors: bool = True
     unicode: bool = True
@@ -162,7 +162,7 @@ class TerminalLook:
 
 
 def render(renderable: RenderableType, width: int, look: TerminalLook) -> str:
-    """The text to send to a terminal of this width, with a line end and without trailing spaces."""
+    """Render for a terminal of this width, without trailing spaces."""
     console = Console(
         file=io.StringIO(),
         width=max(10, width),
@@ -189,7 +189,7 @@ def block_renderable(block: MarkdownBlock) -> RenderableType:
 
 
 class _PlainHeading(Heading):
-    """At the left and bold: rich's own takes three rows for a centred heading in a box."""
+    """A bold heading on the left: that of rich is centered in a box of three rows."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console, options
@@ -201,12 +201,12 @@ class _PlainHeading(Heading):
 
 @cache
 def _parser() -> MarkdownIt:
-    # A tag in a reply is to be read; as HTML it would be left out.
+    # HTML is displayed as text; rich would drop it.
     return MarkdownIt().enable("strikethrough").enable("table").disable(["html_block", "html_inline"])
 
 
 class _NumberedItem(ListItem):
-    """A number with the dot that it was written with."""
+    """A list number with its dot."""
 
     def render_number(
         self, console: Console, options: ConsoleOptions, number: int, last_number: int
@@ -222,10 +222,10 @@ class _ReplyMarkdown(Markdown):
     elements: ClassVar = {**Markdown.elements, "heading_open": _PlainHeading, "list_item_open": _NumberedItem}
 
     def __init__(self, markup: str) -> None:
-        # Addresses are shown, so that people see where a link leads.
+        # URLs are displayed, so that the target of a link is visible.
         super().__init__(markup, code_theme=_THEME, hyperlinks=False)
         self.parsed = _parser().parse(markup)
-        # Models mean the line ends that they write: poems, addresses, logs.
+        # Line ends of models are intended: poems, addresses, logs.
         for part in (child for token in self.parsed for child in token.children or ()):
             if part.type == "softbreak":
                 part.type = "hardbreak"
@@ -246,7 +246,7 @@ def is_diff(diff: str) -> bool:
 
 
 def diff_renderable(diff: str, most: int = MAX_DIFF_ROWS) -> Text:
-    """A diff in colours, at most so many rows."""
+    """A diff in colors, at most this many rows."""
     lines = diff.splitlines()
     text = Text(overflow="ellipsis", no_wrap=True)
     for line in lines[:most]:

@@ -1,4 +1,4 @@
-"""Shows on the screen what the agent does: pieces of replies, tool calls, and events of compactions and recoveries."""
+"""Draws the work of the agent: streamed replies, tool calls, and events of compactions and recoveries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from clew.providers import Delta, Reply
 
 MAX_COMMAND_LINES = 40
 MAX_RESULT_LINES = 3
-"""Of what a tool of the model returned; Ctrl-O and /output show all."""
+"""Lines of a tool result that are shown; Ctrl-O and /output show all."""
 _SHOWN_BY_THEIR_END = ("terminal", "process", "read_file")
 UNDO_HINT = "/compress --undo brings it back"
 WAITING_FOR_PREPARED = "compacting (prepared ahead): summarise"
@@ -45,19 +45,19 @@ class ScreenObserver(AgentObserver):
         self._stream = MarkdownStream()
         self._has_streamed = False
         self.is_preparing = False
-        """A compaction is being made ahead of time."""
+        """A compaction is being prepared."""
         self.compactions: list[CompactionFinished] = []
-        """Those of this chat that changed something and are in effect."""
+        """Compactions of this chat that are in effect."""
         self.outputs: list[ShownOutput] = []
-        """What tools printed in this chat, oldest first."""
+        """Outputs of tools in this chat, oldest first."""
 
     def wait_for(self, what: str) -> None:
-        """Show what the chat waits for; nothing for an empty text."""
+        """Show a waiting message; none for an empty text."""
         self._live.waiting, self._live.waiting_since = what, time.monotonic()
         self._screen.refresh()
 
     def on_delta(self, delta: Delta) -> None:
-        # A compaction that changed nothing may end without an event; a reply shows that it is over.
+        # A compaction without changes may end without an event; a reply shows its end.
         self._live.compacting = None
         if delta.kind == "text":
             self._live.thinking = ""
@@ -83,7 +83,7 @@ class ScreenObserver(AgentObserver):
             self._screen.print_block(block)
 
     def finish_reply(self) -> None:
-        """Print what has come of the reply, finished or not."""
+        """Print the rest of the reply, finished or not."""
         for block in self._stream.finish():
             self._screen.print_block(block)
         self._live.tail = self._live.thinking = ""
@@ -92,10 +92,10 @@ class ScreenObserver(AgentObserver):
         self._screen.refresh()
 
     def finish_turn(self) -> None:
-        """Clear the live area; tools that still ran are printed as stopped."""
+        """Clear the live area; running tools are printed as stopped."""
         self.finish_reply()
         for running in self._live.running.values():
-            # It may have changed something already, so that it must leave a line.
+            # Printed, because it may have had effects.
             self._print_tool_call(
                 running.headline, f"stopped after {time.monotonic() - running.since:.1f} s", is_error=True
             )
@@ -126,7 +126,7 @@ class ScreenObserver(AgentObserver):
         self._print_tool_result(activity.tool, result)
 
     def on_command_end(self, headline: str, text: str, how: str, *, is_error: bool) -> None:
-        """A command of the person has ended: its output is printed, of a long one the end."""
+        """Print the output of a command that the user ran; of a long one, the end."""
         self._live.running.clear()
         lines = sanitize(text).rstrip("\n").split("\n")
         if text.strip():
@@ -137,17 +137,17 @@ class ScreenObserver(AgentObserver):
             hidden = len(lines) - MAX_COMMAND_LINES
             self._print_dim(f"  … {hidden:,} lines before; /output {len(self.outputs)} shows all")
         for line in lines[-MAX_COMMAND_LINES:] if text.strip() else []:
-            self._screen.print(Text(f"  {line}"))
+            self._screen.say(f"  {line}")
 
     def _print_tool_call(self, headline: str, how: str, *, is_error: bool) -> None:
-        """A call in one line, cut so that how it ended is always seen."""
+        """Print a call on one line; the headline is cut, not the outcome."""
         look = self._screen.look
         sign, style = (look.sign("✗", "x"), "red") if is_error else (look.sign("✓", "+"), "green")
         room = max(10, self._screen.width - display_width(how) - 5)
         self._screen.print(Text.assemble((sign, style), f" {clip(sanitize_line(headline), room)}", (f"  {how}", "dim")))
 
     def _print_tool_result(self, tool: str, result: ToolResult) -> None:
-        """A diff, or three lines: of a command the last ones, which tell how it ended, else the first."""
+        """Print a diff, or three lines of a result: of a command the last ones, else the first."""
         shown = sanitize(result.display_text or result.text).strip("\n")
         if shown and result.display_text and is_diff(shown):
             self._screen.print(diff_renderable(shown))
@@ -165,7 +165,7 @@ class ScreenObserver(AgentObserver):
             self._print_dim(f"  {line}", style)
 
     def on_event(self, event: Event) -> None:
-        """For `clew.events`."""
+        """Handle an event of the app."""
         match event:
             case CompactionStarted():
                 self._live.compacting = RunningCompaction(event.reason, event.tokens, time.monotonic())
@@ -178,12 +178,12 @@ class ScreenObserver(AgentObserver):
                 if self._live.waiting == WAITING_FOR_PREPARED:
                     self.wait_for("waiting for the model")
             case CompactionPhase() if self._live.compacting is not None:
-                # A phase is reported when it is over: the commit comes next.
+                # Reported at the end of a phase; the commit is next.
                 self._live.compacting.phase = "commit"
             case CompactionFinished():
                 self._print_compaction(event)
             case CompactionUndone():
-                # The newest one; it may have been made before this chat.
+                # The undone compaction may be older than this chat.
                 del self.compactions[-1:]
             case _:
                 self._print_event(event)
@@ -194,7 +194,7 @@ class ScreenObserver(AgentObserver):
         is_asked = running is not None and running.reason == "manual"
         if done.continued_as is not None:
             self.compactions.append(done)
-        # The command that asked for it prints it.
+        # /compress prints it.
         if is_asked:
             return
         if done.continued_as is None:
@@ -204,7 +204,7 @@ class ScreenObserver(AgentObserver):
         arrow = self._screen.look.sign("→", "->")
         who = f", written by {done.written_by}" if done.written_by else ""
         text = f"compacted {done.tokens_before:,} {arrow} {done.tokens_after:,} tokens{seconds}{who}; {UNDO_HINT}"
-        self._screen.print(Text(text, "magenta"))
+        self._screen.say(text, "magenta")
         for warning in done.warnings:
             self._warn(warning)
 
@@ -216,7 +216,7 @@ class ScreenObserver(AgentObserver):
                 self._print_dim(f"asked again for at most {most:,} tokens of output")
             case OutputSpilled(tool=tool, chars=chars):
                 self._print_dim(
-                    f"{tool or 'a tool'} gave {chars:,} characters: they lie in a file, the model sees a part"
+                    f"{tool or 'a tool'} gave {chars:,} characters: stored in a file, the model sees a part"
                 )
             case PassagesRecalled(messages=numbers, tokens=tokens):
                 self._print_dim(f"recalled {', '.join(numbers)} for this answer, {tokens:,} tokens")
@@ -234,4 +234,4 @@ class ScreenObserver(AgentObserver):
 
     def _warn(self, words: str) -> None:
         if words:
-            self._screen.print(Text(sanitize(words), "yellow"))
+            self._screen.say(words, "yellow")

@@ -1,7 +1,7 @@
-"""The prompt of a chat, by prompt_toolkit: keys, history, completion, the status line; and prompts for approval.
+"""The prompt of a chat, with prompt_toolkit: keys, history, completion, status line; and approval prompts.
 
-The answer to an approval prompt is the next typed line. Only a clear answer counts: half a sentence that was being
-typed when the prompt opened must not allow anything.
+The next typed line answers an approval prompt. Only an exact answer is accepted: text that was being typed when the
+prompt opened must not approve anything.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HISTORY_FILE = "chat_history"
 REDRAW_SECONDS = 0.03
 ESCAPE_SECONDS = 0.1
 MAX_PASTED_LINES = 12
-"""A longer paste is one mark in the input."""
+"""A longer paste is shown as a mark in the input."""
 STYLE = Style.from_dict(
     {
         "bottom-toolbar": "noreverse",
@@ -63,13 +63,13 @@ ONCE, ALWAYS, NO = ("y", "yes"), ("a", "always"), ("n", "no")
 _ANSWERS: dict[ApprovalAnswer, str] = {"once": "allowed once", "session": "allowed for this session", "no": "refused"}
 _TYPED_PATH = re.compile(r'(?:^|(?<=\s))@"?([^\s"]*)$')
 _SHOWN_LINES = 400
-"""Of a script that is about to run."""
+"""Lines of a script that are shown before it runs."""
 CHOICES = "y once, a for this session, n no (or n REASON), Ctrl-C stops the turn"
 MAX_SCOPE = 60
 
 
 class LineReader:
-    """Reads one line after the other; the prompt stays on the screen all the time."""
+    """Reads lines; the prompt always stays on the screen."""
 
     def __init__(
         self,
@@ -102,13 +102,13 @@ class LineReader:
         )
 
         chat.approvals.on_open, chat.approvals.on_close = self._stash_text, self._restore_text
-        # Pieces of a reply come faster than anybody reads.
+        # A streamed reply would redraw too often.
         self.session.app.min_redraw_interval = REDRAW_SECONDS
-        # Esc alone is a key: what it could begin is waited for only as long as a terminal takes to send the rest.
+        # Esc alone is a key: wait for the rest of a sequence only as long as a terminal takes to send it.
         self.session.app.ttimeoutlen = self.session.app.timeoutlen = ESCAPE_SECONDS
 
     async def line(self) -> str:
-        """The next line; EOFError when the person leaves."""
+        """The next line; raises EOFError when the user leaves."""
         begun = "" if self._chat.approvals.label else self._stashed
         if begun:
             self._stashed = ""
@@ -116,7 +116,7 @@ class LineReader:
         return self._pastes.expand(await self.session.prompt_async(default=begun, handle_sigint=False))
 
     def stop(self) -> None:
-        """Stop reading a line: `line` raises EOFError."""
+        """Stop reading: `line` raises EOFError."""
         if self.session.app.is_running:
             self.session.app.exit(exception=EOFError())
 
@@ -124,25 +124,25 @@ class LineReader:
         self.session.app.invalidate()
 
     async def run_above(self, action: Callable[[], None]) -> None:
-        """Run something that writes above the prompt."""
+        """Run a function that writes above the prompt."""
         await run_in_terminal(action)
 
     def _stash_text(self) -> None:
-        """Put aside what is being typed, because an approval prompt opens."""
+        """Save and clear the typed text, because an approval prompt opens."""
         buffer = self.session.default_buffer
         self._stashed = self._stashed or buffer.text
         buffer.reset()
         self._chat.screen.refresh()
 
     def _restore_text(self) -> None:
-        """Bring back what was put aside, where a prompt closes without an answer."""
+        """Restore the saved text, if a prompt closes without an answer."""
         if self._stashed and self.session.app.is_running:
             self.session.default_buffer.document = Document(self._stashed)
             self._stashed = ""
         self._chat.screen.refresh()
 
     def insert_text(self, text: str) -> None:
-        """Put text before what is being typed, or into the next line that is read."""
+        """Insert text before the typed text, or into the next line."""
         text = self._pastes.collapse(text)
         buffer = self.session.default_buffer
         if not self.session.app.is_running or self._chat.approvals.label:
@@ -161,13 +161,13 @@ class LineReader:
 
 
 class Pastes:
-    """Long pasted texts, each shown in the input by a short mark that is replaced when the line is sent."""
+    """Long pasted texts: the input shows a mark, which is replaced when the line is sent."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def collapse(self, text: str) -> str:
-        """The text, or where it is long, a mark for it."""
+        """The text, or a mark for a long one."""
         lines = len(text.splitlines())
         if lines <= MAX_PASTED_LINES:
             return text
@@ -176,7 +176,7 @@ class Pastes:
         return mark
 
     def expand(self, line: str) -> str:
-        """The line with the texts behind its marks."""
+        """The line with marks replaced by their texts."""
         for mark, text in self._texts.items():
             line = line.replace(mark, text)
         return line
@@ -192,7 +192,7 @@ def _completes_while_typing() -> bool:
 
 
 def _path_being_typed(document: Document) -> str | None:
-    """What is typed behind the @ of the word before the cursor; None where there is no such word."""
+    """The text after the @ of the word before the cursor; None if there is none."""
     found = _TYPED_PATH.search(document.text_before_cursor)
     return found[1] if found else None
 
@@ -224,12 +224,12 @@ def _keys(chat: Chat, pastes: Pastes) -> KeyBindings:
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
         elif chat.approvals.label:
-            # An answer does not belong into the history.
+            # An answer is not added to the history.
             event.app.exit(result=buffer.text)
         else:
             buffer.validate_and_handle()
 
-    # Not Ctrl-J: while a line is printed, and before the first prompt, a terminal turns Enter into that key.
+    # Not Ctrl-J: a terminal may send it for Enter while a line is printed and before the first prompt.
     @keys.add("escape", "enter")
     def new_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
@@ -252,7 +252,7 @@ def _keys(chat: Chat, pastes: Pastes) -> KeyBindings:
 
 
 class LineCompleter(Completer):
-    """Completes slash commands with their arguments, and the paths behind an @."""
+    """Completes slash commands, their arguments, and paths after an @."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class LineCompleter(Completer):
     ) -> None:
         self._commands = commands
         self._own = own
-        """Commands of the person's own, with their files."""
+        """Custom commands with their files."""
         self._state = state
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -296,14 +296,14 @@ class LineCompleter(Completer):
 
 
 def open_history(home: Path) -> History:
-    """The lines of earlier chats, in a file that only its owner reads."""
+    """The history of lines, in a file that only its owner can read."""
     path = home / HISTORY_FILE
     try:
         path.touch(mode=0o600, exist_ok=True)
         path.chmod(0o600)
     except OSError as error:
         raise StoreError(
-            f"{path}: the history of lines cannot be kept: {error.strerror}", remedy="see to the folder"
+            f"{path}: the history of lines cannot be written: {error.strerror}", remedy="check the folder"
         ) from error
     return FileHistory(str(path))
 
@@ -312,7 +312,7 @@ def open_history(home: Path) -> History:
 
 
 def parse_approval(line: str) -> tuple[ApprovalAnswer, str] | None:
-    """The answer in a typed line, with the reason for a no; None where it is no answer."""
+    """The answer in a typed line, with the reason for a no; None if it is not an answer."""
     word, _, rest = line.strip().partition(" ")
     word = word.lower().rstrip(",:;.")
     if word in NO:
@@ -325,14 +325,14 @@ def parse_approval(line: str) -> tuple[ApprovalAnswer, str] | None:
 
 
 class ApprovalPrompts:
-    """At most one prompt is open; others wait for it."""
+    """Approval prompts; at most one is open."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._one_at_a_time = asyncio.Lock()
         self._answer: asyncio.Future[str] | None = None
         self.label = ""
-        """Shown before what is typed while a prompt is open."""
+        """The label of the open prompt."""
         self.on_open: Callable[[], None] = lambda: None
         self.on_close: Callable[[], None] = lambda: None
         """Called when a prompt opens and closes; set by `LineReader`."""
@@ -342,10 +342,10 @@ class ApprovalPrompts:
         return self._answer is not None
 
     def answer(self, line: str) -> None:
-        """Take a line that was typed while a prompt was open."""
+        """Answer the open prompt with a typed line."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(line)
-        # Closed at once, so that the next line is no answer any more.
+        # Closed at once, so that the next line is not an answer.
         self._answer, self.label = None, ""
 
     async def approve(self, tool: str, risk: Risk) -> tuple[ApprovalAnswer, str]:
@@ -359,14 +359,14 @@ class ApprovalPrompts:
                 if found is not None:
                     break
                 shown = clip(sanitize_line(typed), 30)
-                self._screen.print(Text(f"  {shown!r} is no answer: {CHOICES}", "yellow"))
-            self._screen.print(Text(f"  {_ANSWERS[found[0]]}", "dim"))
+                self._screen.say(f"  {shown!r} is no answer: {CHOICES}", "yellow")
+            self._screen.say(f"  {_ANSWERS[found[0]]}", "dim")
             return found
 
     async def confirm(self, question: str) -> bool:
         """Ask yes or no; anything but yes is no."""
         async with self._one_at_a_time:
-            self._screen.print(Text(f"{sanitize(question)} [y/n]", "bold"))
+            self._screen.say(f"{question} [y/n]", "bold")
             return (await self._next_line("[y/n]")).strip().lower() in ONCE
 
     async def _next_line(self, label: str) -> str:

@@ -1,7 +1,6 @@
-"""The screen of a chat: lines that are printed once and stay, and below them the live area, which is redrawn.
+"""The screen of a chat: permanent lines, and below them the live area, which is redrawn.
 
-Both are above the prompt. The live area shows the unfinished reply, running tools, what the chat waits for, and queued
-lines.
+Both are above the prompt. The live area shows the unfinished reply, running tools, waiting messages and queued lines.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from clew.cli.text import clip, sanitize, sanitize_line, tail_rows
 from clew.cli.tui.markdown import MarkdownBlock, TerminalLook, block_renderable, render
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_LIVE_ROWS = 14
 _OTHER_ROWS = 6
-"""Rows for the prompt, the status line, and a little of what was printed."""
+"""Rows for the prompt, the status line, and some permanent lines."""
 _EMPTY_EDGE_ROWS = re.compile(r"\A(?:(?:\x1b\[[0-9;]*m)*\n)+|(?:\n(?:\x1b\[[0-9;]*m)*)+\Z")
 """Empty rows before and after, coloured or not."""
 Size = tuple[int, int]
@@ -34,12 +35,12 @@ PAUSE_SECONDS = 1.0
 _MAX_OUTPUT_CHARS = 4_000
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 Row = tuple[str, str]
-"""A style and a text of one row."""
+"""Style and text of a row."""
 
 
 @dataclass(slots=True)
 class RunningTool:
-    """A tool call that runs, and the end of its output."""
+    """A running tool call, and the end of its output."""
 
     headline: str
     since: float
@@ -59,7 +60,7 @@ class RunningTool:
 
 @dataclass(slots=True)
 class RunningCompaction:
-    """A compaction that runs."""
+    """A running compaction."""
 
     reason: str
     tokens: int
@@ -69,26 +70,26 @@ class RunningCompaction:
 
 @dataclass(slots=True)
 class LiveArea:
-    """What is running now, as rows that fit the terminal."""
+    """The current activity, as rows that fit the terminal."""
 
     tail: str = ""
     """The unfinished end of the reply."""
     thinking: str = ""
     waiting: str = ""
-    """What the chat waits for; empty where it does not."""
+    """The waiting message, if any."""
     waiting_since: float = 0.0
     last_text_at: float = float("-inf")
-    """When the newest piece of a reply arrived: a short pause between two pieces is not shown as waiting."""
+    """When the newest piece of a reply arrived: short pauses are not shown as waiting."""
     running: dict[str, RunningTool] = field(default_factory=dict)
     compacting: RunningCompaction | None = None
     queued: list[str] = field(default_factory=list)
     is_stopping: bool = False
     is_asking: bool = False
-    """A prompt is open: the tool that waits for the answer does not run yet."""
+    """An approval prompt is open: the tool is not running yet."""
     unicode: bool = True
 
     def rows(self, now: float, width: int, most: int) -> list[Row]:
-        """At most so many rows of this width; the last ones where not all fit."""
+        """At most this many rows of this width; the last ones if not all fit."""
         rows = [*self._reply(width, most), *self._tools(now, width), *self._work(now, width), *self._queue(width)]
         return rows[-most:] if most > 0 else []
 
@@ -135,7 +136,7 @@ class LiveArea:
 
 
 class Screen:
-    """Takes what is to be printed at any moment, and prints it in order above the prompt."""
+    """Queues output, and prints it in order above the prompt."""
 
     def __init__(self, look: TerminalLook, size: Callable[[], Size], write: Callable[[str], None]) -> None:
         self.look = look
@@ -149,7 +150,7 @@ class Screen:
         self.redraw: Callable[[], None] = lambda: None
         """Draws the live area and the prompt again; set by `run_chat`."""
         self.run_above: Callable[[Callable[[], None]], Awaitable[None]] = _immediately
-        """Runs something that writes above the prompt; set by `run_chat`."""
+        """Runs a function that writes above the prompt; set by `run_chat`."""
 
     @property
     def width(self) -> int:
@@ -161,31 +162,35 @@ class Screen:
         return self.live.rows(time.monotonic(), width - 1, max(2, min(MAX_LIVE_ROWS, rows - _OTHER_ROWS)))
 
     def print(self, renderable: RenderableType) -> None:
-        """Print below what was printed before."""
+        """Queue permanent output."""
         self._put(render(renderable, self.width, self.look))
 
+    def say(self, words: str, style: str = "") -> None:
+        """Print words, sanitized."""
+        self.print(Text(sanitize(words), style))
+
     def print_first(self, renderable: RenderableType) -> None:
-        """Print before everything that waits to be printed."""
+        """Queue permanent output before everything that is queued."""
         waiting, self._pending = self._pending, []
         self.print(renderable)
         self._pending += waiting
 
     def print_block(self, block: MarkdownBlock) -> None:
-        """Print a block of a reply, with an empty row before it unless it continues the one before."""
-        # Sanitized only here, since a piece of a stream may end in the middle of an escape sequence. As wide as the
-        # live tail was, so that no word moves when it is printed for good.
+        """Print a block of a reply, after an empty row unless it continues the previous block."""
+        # Sanitized here, since a piece of a stream may end within an escape sequence. As wide as the live tail, so that
+        # words keep their positions.
         safe = replace(block, text=sanitize(block.text), language=sanitize_line(block.language))
         text = _EMPTY_EDGE_ROWS.sub("", render(block_renderable(safe), self.width - 1, self.look))
         self._put(f"{text}\n" if block.continues else f"\n{text}\n")
 
     def blank_line(self) -> None:
-        """Print an empty row, unless there is one."""
+        """Print an empty row, unless the last one is empty."""
         if not self._is_fresh:
             self._put("\n")
 
     def refresh(self) -> None:
-        """Redraw, because the live area has changed."""
-        # Printing redraws too; before that, a redraw would show the tail gone and its block not yet there.
+        """Redraw the live area."""
+        # Printing redraws too; an earlier redraw would show neither the tail nor its block.
         if not self._pending:
             self.redraw()
 
@@ -198,20 +203,20 @@ class Screen:
             self._wake.set()
 
     async def print_forever(self) -> None:
-        """Write what is printed, as it comes; runs as a task until it is cancelled."""
+        """Write queued output until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what waits."""
+        """Write queued output."""
         async with self._printing:
             if self._pending:
                 await self.run_above(self._write_pending)
 
     def _write_pending(self) -> None:
-        # Taken only now, with what was printed while the terminal was made ready.
+        # Read here, with output that was queued while the terminal was prepared.
         text = "".join(self._pending)
         self._pending.clear()
         self._write(text)

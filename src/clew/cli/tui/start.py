@@ -1,33 +1,28 @@
-"""A chat in the terminal, from its greeting to its summary: screen, keyboard and prompts put together around an app."""
+"""A chat in the terminal, from its greeting to its summary."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import Output
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
 from clew import __version__
+from clew.app import AgentApp
 from clew.cli.pages import plural, short_count
-from clew.cli.sessions import message_preview
-from clew.cli.text import clip, sanitize
+from clew.cli.sessions import spoken_facts
+from clew.cli.text import sanitize
 from clew.cli.tui.chat import Chat, ChatTerminal, run_chat, summary_lines
 from clew.cli.tui.commands import COMMANDS, custom_commands
 from clew.cli.tui.prompt import LineCompleter, LineReader, open_history
 from clew.cli.tui.state import ScreenPage
+from clew.turn import Conversation
 
-if TYPE_CHECKING:
-    from prompt_toolkit.input import Input
-    from prompt_toolkit.output import Output
-
-    from clew.app import AgentApp
-    from clew.turn import Conversation
-
-PREVIEW_COLUMNS = 200
 SHORT_WINDOW_SOURCES = {
     "config": "as configured",
     "stated": "as the provider stated",
@@ -44,7 +39,7 @@ APPROVALS = {
 
 @dataclass(frozen=True, slots=True)
 class Keyboard:
-    """Where keys come from and the prompt is drawn; None is the terminal."""
+    """The input and output of the prompt; None is the terminal."""
 
     keys: Input | None = None
     output: Output | None = None
@@ -60,12 +55,12 @@ async def run_terminal_chat(
     is_resumed: bool = False,
     keyboard: Keyboard | None = None,
 ) -> None:
-    """Chat until the person leaves, and print a summary; `first` are questions to begin with."""
+    """Chat until the user leaves, and print a summary; `first` are the first questions."""
     screen = terminal.screen
     chat = Chat(app, session, terminal)
     await chat.refresh()
     conversation = await app.runtime.conversation(session)
-    # Before the notices that loading the conversation printed.
+    # Before notices about loading the conversation.
     screen.print_first(greeting(app, conversation, mode, resumed=(chat.title or "") if is_resumed else None))
     await screen.flush()
     await run_chat(chat, _line_reader(chat, keyboard or Keyboard()), first)
@@ -81,7 +76,7 @@ def _line_reader(chat: Chat, keyboard: Keyboard) -> LineReader:
 
 
 async def _delete_empty_session(chat: Chat) -> None:
-    """Remove a session in which nothing was asked."""
+    """Delete a session without questions."""
     app, session = chat.state.app, chat.state.session
     conversation = await app.runtime.conversation(session)
     is_unused = not conversation.messages and conversation.root == conversation.session
@@ -95,12 +90,12 @@ async def _print_summary(chat: Chat) -> None:
     chat.screen.blank_line()
     lines = summary_lines(await chat.summary()) if chat.is_kept else ["nothing was asked, nothing is kept"]
     for line in lines:
-        chat.screen.print(Text(sanitize(line), "dim"))
+        chat.screen.say(line, "dim")
     await chat.screen.flush()
 
 
 def greeting(app: AgentApp, conversation: Conversation, mode: str, *, resumed: str | None) -> RenderableType:
-    """The model, the project, the engine and the settings; `resumed` is the title of an earlier conversation."""
+    """The model, project, engine and settings; `resumed` is the title of an earlier conversation."""
     through = app.target.served_by
     rows = [
         (
@@ -122,23 +117,17 @@ def greeting(app: AgentApp, conversation: Conversation, mode: str, *, resumed: s
         rows.append(
             ("resumed", f"{conversation.session}{title}, {plural(len(conversation.messages), 'message')} in view")
         )
-        rows += _last_messages(conversation)
+        rows += spoken_facts(conversation)
     head = Text.assemble(("clew ", "bold"), (__version__, "bold"), ("  /help lists commands, Ctrl-D leaves", "dim"))
     facts = ScreenPage(lambda console: console.print_lines(console.fact_lines(rows, names=9, gap=1)))
     notices = [Padding(Text(sanitize(notice), "yellow"), (0, 0, 0, 2)) for notice in app.notices]
     return Group(head, facts, *notices)
 
 
-def _last_messages(conversation: Conversation) -> list[tuple[str, str]]:
-    """The newest question and answer, cut to a few lines."""
-    spoken = [message for message in conversation.messages if message["role"] in ("user", "assistant")]
-    return [("you" if it["role"] == "user" else "it", clip(message_preview(it), PREVIEW_COLUMNS)) for it in spoken[-2:]]
-
-
 def _window_text(app: AgentApp, conversation: Conversation) -> str:
     """`window 200K (by Clew's table)`."""
     is_local = conversation.window.source == "config" and app.settings.model.context_length is None
-    # Nobody configured it: it is what a model on this machine is started with.
+    # Not configured: it is the window that a local model is started with.
     source = "as it is started here" if is_local else SHORT_WINDOW_SOURCES[conversation.window.source]
     return f"window {short_count(conversation.window.tokens)} ({source})"
 

@@ -1,6 +1,6 @@
-"""What the slash commands of a chat are given: the app, the session, and a screen to put pages on.
+"""The state of a chat for its slash commands: app, session and screen.
 
-A page is drawn when the screen asks for it, for the width that it has then, by the functions of plain commands.
+Pages are drawn by the functions of plain commands, whenever the screen needs them, for its current width.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 MIN_PAGE_WIDTH = 20
 MAX_COMPLETED_SESSIONS = 200
 PrintPage: TypeAlias = Callable[[Console], None]
-"""Prints a page; everything that it shows is known before."""
+"""Prints a page from values that were read before."""
 
 
 class ScreenPage:
-    """A page as something that rich can draw."""
+    """A page as a renderable of rich."""
 
     def __init__(self, print_page: PrintPage) -> None:
         self._print_page = print_page
@@ -52,7 +52,7 @@ async def _no_agent(message: Message | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ShownOutput:
-    """The whole output of a tool call or of a command of the person, of which the screen showed a part."""
+    """The whole output of a tool call or of a command of the user."""
 
     headline: str
     text: str
@@ -60,65 +60,65 @@ class ShownOutput:
 
 @dataclass(slots=True)
 class ChatState:
-    """The app, the session and the screen of a chat, and what its commands remember."""
+    """The app, session and screen of a chat, and the state of its commands."""
 
     app: AgentApp
     session: str
-    """The session talked in; continuations of it lead to the same conversation."""
+    """The session of the chat, or an earlier one of its conversation."""
     print: Callable[[RenderableType], None]
-    """Puts something on the screen, above the line that is being typed."""
+    """Prints above the prompt."""
     confirm: Callable[[str], Awaitable[bool]]
-    """Asks yes or no; anything but yes is no."""
+    """Asks a yes-or-no question; anything but yes is no."""
     wait_for: Callable[[str], None] = lambda _: None
-    """Shows what the chat waits for, with seconds, until the command ends."""
+    """Shows a waiting message with a clock until the command ends."""
     ask: Callable[[Message | None], Awaitable[None]] = _no_agent
-    """Asks the agent and shows its answer; with None about the history as it is."""
+    """Asks the agent and shows its answer; None continues the history without a new question."""
     put_text: Callable[[str], None] = lambda _: None
-    """Puts text before what is being typed."""
+    """Inserts text before the typed text."""
     started: float = field(default_factory=time.monotonic)
     is_leaving: bool = False
     questions: list[str] = field(default_factory=list)
-    """Questions that a command wants asked next, as if typed."""
+    """Questions to ask next, as if typed."""
     outputs: list[ShownOutput] = field(default_factory=list)
-    """What tools and commands printed in this chat, oldest first: `/output 1` opens the first."""
+    """Outputs of tools and commands in this chat, oldest first, for `/output 1`."""
     attached: list[str] = field(default_factory=list)
-    """Outputs of `!!command` that the next question takes along."""
+    """Outputs of `!!command` to attach to the next question."""
     edits_after_plan: EditMode = "allow"
-    """The mode of edits in which an approved plan is carried out: the one before it."""
+    """The mode of edits before plan mode, for an approved plan."""
     previewed: PreparedCompaction | None = None
-    """A compaction that was previewed and neither applied nor made again: `/compress --apply`."""
+    """A previewed compaction, for `/compress --apply`."""
     listed: tuple[str, ...] = ()
-    """The sessions of the last list on the screen: `/resume 2` means its second."""
+    """The sessions of the last list, for `/resume 2`."""
     names: tuple[str, ...] = ()
-    """Titles and ids of sessions, for completion; `learn_names` reads them from the store."""
+    """Titles and ids of sessions, for completion; see `learn_names`."""
     models: tuple[str, ...] = ()
-    """Models that were talked to before, for completion."""
+    """Models of stored sessions, for completion."""
 
     def show_page(self, print_page: PrintPage) -> None:
-        """Put a page on the screen."""
+        """Show a page."""
         self.print(ScreenPage(print_page))
 
     def show_lines(self, lines: Callable[[Console], Iterable[str]]) -> None:
-        """Put lines on the screen, behind the margin of pages."""
+        """Show lines after the margin of pages."""
         self.show_page(lambda console: console.print_lines(lines(console)))
 
     def show_text(self, *sentences: str) -> None:
-        """Put sentences on the screen, each on lines of its own."""
+        """Show sentences, each starting on a new line."""
         self.show_lines(lambda console: wrap_all(sentences, console.page_width))
 
     async def conversation(self) -> Conversation:
-        """The conversation at its newest continuation; its size includes the tools, also before its first turn."""
+        """The newest continuation of the conversation; its size includes the tools, also before the first turn."""
         found = await self.app.runtime.conversation(self.session)
         if not found.size.tools:
             await self.count_tools(found)
         return found
 
     async def count_tools(self, conversation: Conversation) -> None:
-        """Let the size include the tools that the very next request would have."""
+        """Include the tools of the next request in the size."""
         conversation.tools_with(await self.app.agent.toolbox.current_schemas(self.app.runtime, self.session))
 
     async def learn_names(self) -> None:
-        """Read from the store what completion offers: titles and ids of sessions, and models talked to."""
+        """Read titles, ids and models of sessions for completion."""
         sessions = await self.app.store.list_sessions(limit=MAX_COMPLETED_SESSIONS, only_tips=True)
         self.names = tuple(dict.fromkeys(session.title or session.id for session in sessions))
         self.models = tuple(dict.fromkeys(session.model for session in sessions if session.model))

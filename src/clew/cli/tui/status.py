@@ -1,27 +1,24 @@
-"""The status line of a chat: its figures, and the line for a width.
+"""The status line of a chat.
 
-Parts have a rank: where the line is too narrow, the highest rank goes first; the meter never goes.
+Parts have a rank: if the line is too narrow, the highest rank is dropped first; the meter always stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING
 
 from clew.cli.pages import format_cost, percent, plural, short_count
 from clew.cli.text import clip, display_width
 from clew.events import Event, Replied, SummaryReplied
-
-if TYPE_CHECKING:
-    from clew.store import Store
+from clew.store import Store
 
 METER_CELLS = 7
 YELLOW_FROM, RED_FROM = 0.60, 0.85
-"""Shares of the threshold; from the second on a compaction is prepared."""
+"""Shares of the threshold; a compaction is prepared from the second on."""
 GAP = " · "
 Fragment = tuple[str, str]
-"""A style and a text."""
+"""Style and text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +31,14 @@ class CallTotals:
     output_tokens: int = 0
     cost_micros: int = 0
     unpriced: int = 0
-    """Calls whose price is not known."""
+    """Calls without a known price."""
 
     def __add__(self, other: CallTotals) -> CallTotals:
         return CallTotals(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def cached(self) -> str:
-        """The share of the prompts that was read from a cache."""
+        """The share of prompt tokens from a cache."""
         return percent(self.cache_read_tokens, self.prompt_tokens)
 
     @property
@@ -50,13 +47,13 @@ class CallTotals:
 
 
 class UsageCounter:
-    """Adds up the calls of a conversation: those in the store, and the replies since it was read."""
+    """Adds up the calls of a conversation: stored ones, and replies since they were read."""
 
     def __init__(self) -> None:
         self.last = CallTotals()
         """The newest reply of a turn."""
         self.since_start = CallTotals()
-        """Replies and summaries since the program began, in whichever conversation."""
+        """Replies and summaries since the start of the program, in any conversation."""
         self.session = CallTotals()
         """The conversation from its beginning."""
 
@@ -71,7 +68,7 @@ class UsageCounter:
             self.last = totals
 
     async def load(self, store: Store, session: str) -> None:
-        """Start from what the store has of the conversation and of those that it branched from."""
+        """Read the stored calls of the conversation and of those that it branched from."""
         from clew.cli.usage import conversation_family
         from clew.store import CallFilter
 
@@ -82,7 +79,7 @@ class UsageCounter:
 
 @dataclass(frozen=True, slots=True)
 class StatusFigures:
-    """What the status line shows."""
+    """The figures of the status line."""
 
     model: str
     used: int
@@ -98,7 +95,7 @@ class StatusFigures:
     is_enabled: bool = True
     """Whether automatic compaction is on."""
     mode: str = ""
-    """How edits of files are made, where not as usual."""
+    """The mode of file edits, unless it is the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +103,7 @@ class _StatusPart:
     rank: int
     fragments: tuple[Fragment, ...]
     is_joined: bool = False
-    """It follows the part before it without a gap."""
+    """Whether it follows the previous part without a gap."""
 
     @property
     def width(self) -> int:
@@ -114,13 +111,13 @@ class _StatusPart:
 
 
 def meter_color(used: int, threshold: int) -> str:
-    """Green, yellow or red, by the share of the threshold that is used."""
+    """Green, yellow or red, by the used share of the threshold."""
     share = used / threshold if threshold else 1.0
     return "red" if share >= RED_FROM else "yellow" if share >= YELLOW_FROM else "green"
 
 
 def meter(used: int, threshold: int, *, unicode: bool = True, cells: int = METER_CELLS) -> str:
-    """A bar of how much of the threshold is used; what is there at all shows as one cell."""
+    """A bar of the used share of the threshold; at least one cell above zero."""
     share = min(1.0, used / threshold) if threshold else 1.0
     full = max(1 if used else 0, round(share * cells))
     on, off = ("▮", "▯") if unicode else ("#", ".")
@@ -162,7 +159,7 @@ def _parts(figures: StatusFigures, unicode: bool) -> list[_StatusPart]:
 
 
 def _cache(figures: StatusFigures) -> str:
-    """What of the last prompt was read from the provider's cache, and of all prompts of the conversation."""
+    """The cached share of the last prompt, and of all prompts of the conversation."""
     if not figures.session.prompt_tokens:
         return ""
     if not figures.last.prompt_tokens:
@@ -171,7 +168,7 @@ def _cache(figures: StatusFigures) -> str:
 
 
 def _cut(line: Sequence[Fragment], width: int) -> list[Fragment]:
-    """The line cut to a width: the longest part, usually the model's name, loses its end."""
+    """The line cut to a width: the longest part, usually the model name, is shortened."""
     over = sum(display_width(text) for _, text in line) - width
     if over <= 0:
         return list(line)

@@ -6,20 +6,22 @@ The code of a command is imported when it runs, so that a chat starts quickly.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from clew.cli.options import STATE_KINDS
 from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.app import AgentApp
 
-# Names that people try, and what they are called here.
+# Names in other programs.
 ALIASES = {
     "exit": "quit",
     "q": "quit",
@@ -39,12 +41,11 @@ ALIASES = {
     "commands": "help",
 }
 EDIT_MODES = ("allow", "ask", "plan")
-STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
 
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """One slash command, as help, completion and the screen know it."""
+    """A slash command."""
 
     name: str
     usage: str
@@ -52,13 +53,13 @@ class SlashCommand:
     about: str
     """One line for /help."""
     run: Callable[[ChatState, str], Awaitable[None]]
-    """Gets the arguments as they were typed, stripped. Raises ClewError for what the person can correct."""
+    """Gets the arguments as typed, stripped. Raises ClewError for errors that the user can correct."""
     complete: Callable[[ChatState, str], Iterable[str]] | None = None
-    """What could be typed behind the name; must not wait."""
+    """Completions of the arguments, without I/O."""
 
 
 Choices: TypeAlias = Callable[[ChatState, str], Iterable[str]]
-"""What could be typed behind a command, known without waiting: gets what is typed already."""
+"""Completions for the typed arguments, without I/O."""
 
 
 # -- completion --------------------------------------------------------------------------------------------------------
@@ -81,118 +82,102 @@ def _engines(state: ChatState, words: str) -> Iterable[str]:
     return dict.fromkeys(plugin.name for plugin in state.app.engines.catalog.plugins() if not plugin.problem)
 
 
-def _starting_with(choices: Iterable[str], words: str) -> Iterable[str]:
-    typed = words.lower()
-    return (choice for choice in choices if choice.lower().startswith(typed) and choice != words)
+_CHOICES: Mapping[str, Choices] = {
+    "compress": _compress_flags,
+    "undo": lambda *_: ["--keep-files"],
+    "output": lambda state, _: [str(number) for number in range(len(state.outputs), 0, -1)],
+    "mode": lambda *_: EDIT_MODES,
+    "usage": lambda *_: ["all"],
+    "resume": lambda state, _: state.names,
+    "search": lambda _, words: ["--here"] if words.startswith("-") else [],
+    "state": lambda *_: ["all", *STATE_KINDS],
+    "model": _models,
+    "engine": _engines,
+    "memory": lambda *_: ["add ", "user ", "remove ", "edit"],
+    "skills": lambda state, _: [skill.name for skill in state.app.skills],
+    "pin": lambda *_: ["last", "remove "],
+    "help": lambda *_: [command.name for command in COMMANDS],
+}
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
-def _command(name: str, usage: str, about: str, where: str, choices: Choices | None = None) -> SlashCommand:
-    """A command whose code is imported when it runs: `where` is a module of `clew.cli` with its `run_<name>`."""
+def _commands(module: str, *rows: tuple[str, str, str]) -> Iterator[SlashCommand]:
+    """Commands whose functions `run_<name>` in a module of `clew.cli` are imported when they run."""
+    for name, usage, about in rows:
+        yield SlashCommand(
+            name, usage, about, partial(_run, module, name), _CHOICES.get(name) and partial(_complete, name)
+        )
 
-    async def run(state: ChatState, words: str) -> None:
-        await getattr(import_module(f"clew.cli.{where}"), f"run_{name}")(state, words.strip())
 
-    def complete(state: ChatState, words: str) -> Iterable[str]:
-        return _starting_with(choices(state, words), words) if choices is not None else ()
+async def _run(module: str, name: str, state: ChatState, words: str) -> None:
+    await getattr(import_module(f"clew.cli.{module}"), f"run_{name}")(state, words.strip())
 
-    return SlashCommand(name, usage, about, run, complete if choices is not None else None)
+
+def _complete(name: str, state: ChatState, words: str) -> Iterable[str]:
+    typed = words.lower()
+    return (it for it in _CHOICES[name](state, words) if it.lower().startswith(typed) and it != words)
 
 
 COMMANDS: tuple[SlashCommand, ...] = (
-    _command(
+    *_commands(
         "compress",
-        "[focus] | --preview [--full] [focus] | --apply | --undo",
-        "fold older messages into a handoff now",
-        "compress",
-        _compress_flags,
+        (
+            "compress",
+            "[focus] | --preview [--full] [focus] | --apply | --undo",
+            "fold older messages into a handoff now",
+        ),
     ),
-    _command("retry", "", "ask the last question again", "tui.commands.last_question"),
-    _command(
-        "undo",
-        "[--keep-files]",
-        "undo the last question, its answer and its file edits",
+    *_commands(
         "tui.commands.last_question",
-        lambda *_: ["--keep-files"],
+        ("retry", "", "ask the last question again"),
+        ("undo", "[--keep-files]", "undo the last question, its answer and its file edits"),
+        ("edit", "[text]", "undo the last question and change it"),
     ),
-    _command("edit", "[text]", "undo the last question and change it", "tui.commands.last_question"),
-    _command(
-        "output",
-        "[number [line]]",
-        "the whole output of a tool or command",
-        "tui.commands.output",
-        lambda state, _: [str(number) for number in range(len(state.outputs), 0, -1)],
-    ),
-    _command(
-        "mode",
-        "[allow | ask | plan]",
-        "edit files freely, ask before each, or only plan",
+    *_commands("tui.commands.output", ("output", "[number [line]]", "the whole output of a tool or command")),
+    *_commands(
         "tui.commands.mode",
-        lambda *_: EDIT_MODES,
+        ("mode", "[allow | ask | plan]", "edit files freely, ask before each, or only plan"),
+        ("plan", "[question]", "only read, until you approve the plan"),
     ),
-    _command("plan", "[question]", "only read, until you approve the plan", "tui.commands.mode"),
-    _command("context", "", "what fills the window, as a bar with numbers", "context"),
-    _command("usage", "[all]", "tokens and cost of this conversation, or of all", "usage", lambda *_: ["all"]),
-    _command("insights", "[days]", "tokens and cost of the last days", "usage"),
-    _command("new", "[title]", "start a new conversation; this one is kept", "sessions"),
-    _command(
-        "resume", "[number | id | title]", "continue an earlier conversation", "sessions", lambda state, _: state.names
+    *_commands("context", ("context", "", "what fills the window, as a bar with numbers")),
+    *_commands(
+        "usage",
+        ("usage", "[all]", "tokens and cost of this conversation, or of all"),
+        ("insights", "[days]", "tokens and cost of the last days"),
     ),
-    _command("sessions", "[words]", "list conversations", "sessions"),
-    _command(
-        "search",
-        "[--here] words",
-        "search all stored messages",
-        "search",
-        lambda _, words: ["--here"] if words.startswith("-") else [],
+    *_commands(
+        "sessions",
+        ("new", "[title]", "start a new conversation; this one is kept"),
+        ("resume", "[number | id | title]", "continue an earlier conversation"),
+        ("sessions", "[words]", "list conversations"),
     ),
-    _command("tree", "", "this conversation as a tree: compactions, branches", "sessions"),
-    _command("map", "[part]", "the map of folded messages (engine lcm)", "maps"),
-    _command(
+    *_commands("search", ("search", "[--here] words", "search all stored messages")),
+    *_commands("sessions", ("tree", "", "this conversation as a tree: compactions, branches")),
+    *_commands("maps", ("map", "[part]", "the map of folded messages (engine lcm)")),
+    *_commands(
         "state",
-        "[kind | words | all] [m120]",
-        "files, tests, settings, rules, tasks: values now, or at a message",
-        "state",
-        lambda *_: ["all", *STATE_KINDS],
+        ("state", "[kind | words | all] [m120]", "files, tests, settings, rules, tasks: values now, or at a message"),
     ),
-    _command("model", "[name]", "the model and its window; or choose another", "models", _models),
-    _command("engine", "[name]", "list the context engines, or choose one", "plugins", _engines),
-    _command(
-        "memory",
-        "[add text | user text | remove part | edit]",
-        "what is remembered between sessions",
+    *_commands("models", ("model", "[name]", "the model and its window; or choose another")),
+    *_commands("plugins", ("engine", "[name]", "list the context engines, or choose one")),
+    *_commands(
         "tui.commands.memory",
-        lambda *_: ["add ", "user ", "remove ", "edit"],
+        ("memory", "[add text | user text | remove part | edit]", "what is remembered between sessions"),
+        ("skills", "[name]", "list the skills, or open one"),
+        ("pin", "[last | mN | text | remove N]", "keep a text word for word in every request"),
     ),
-    _command(
-        "skills",
-        "[name]",
-        "list the skills, or open one",
-        "tui.commands.memory",
-        lambda state, _: [skill.name for skill in state.app.skills],
-    ),
-    _command(
-        "pin",
-        "[last | mN | text | remove N]",
-        "keep a text word for word in every request",
-        "tui.commands.memory",
-        lambda *_: ["last", "remove "],
-    ),
-    _command(
-        "help",
-        "[command]",
-        "every command, or all about one",
+    *_commands(
         "tui.commands.help",
-        lambda *_: [command.name for command in COMMANDS],
+        ("help", "[command]", "every command, or all about one"),
+        ("quit", "", "leave; the conversation is kept"),
     ),
-    _command("quit", "", "leave; the conversation is kept", "tui.commands.help"),
 )
 
 
 def find_command(name: str) -> SlashCommand | None:
-    """The command of a name, with or without its slash, or of a beginning that only it has."""
+    """The command with this name, alias, or unique beginning of a name."""
     wanted = name.removeprefix("/").lower()
     wanted = ALIASES.get(wanted, wanted)
     matching = [command for command in COMMANDS if wanted and command.name.startswith(wanted)]
@@ -201,7 +186,7 @@ def find_command(name: str) -> SlashCommand | None:
 
 
 def unknown_command(name: str) -> str:
-    """The message for a command that does not exist, or could be several."""
+    """The message for an unknown or ambiguous command."""
     wanted = name.removeprefix("/").lower()
     matching = [command.name for command in COMMANDS if wanted and command.name.startswith(wanted)]
     if matching:
@@ -217,26 +202,24 @@ def _either(names: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-# -- commands of the person's own --------------------------------------------------------------------------------------
+# -- custom commands ---------------------------------------------------------------------------------------------------
 
 ARGUMENTS_PLACE = "$ARGUMENTS"
 MAX_CUSTOM_CHARS = 100_000
 _FRONT_MATTER = re.compile(r"\A---\n.*?^---\s*$", re.DOTALL | re.MULTILINE)
-"""Of files for other agents: settings that are no part of the question."""
+"""Settings in files for other agents."""
 
 
 def custom_commands(app: AgentApp) -> dict[str, Path]:
-    """`NAME.md` in `commands` of the Clew home and `.clew/commands` of the project, by name: the project's win."""
+    """`NAME.md` in `commands` of the Clew home and `.clew/commands` of the project, which takes precedence."""
     folders = (app.home / "commands", app.project / ".clew" / "commands")
     return {file.stem.lower(): file for folder in folders for file in sorted(folder.glob("*.md"))}
 
 
 def custom_question(file: Path, words: str) -> str:
-    """What `/NAME words` asks: the text of the file with the words in place of `$ARGUMENTS`, or behind it.
+    """The question for `/NAME words`: the text of the file, with the words in place of `$ARGUMENTS` or appended.
 
-    Front matter between lines of `---` is left out.
-
-    Raises InvalidArgument where the file cannot be read.
+    Front matter between lines of `---` is dropped. Raises InvalidArgument if the file cannot be read.
     """
     try:
         text = _FRONT_MATTER.sub("", file.read_text(encoding="utf-8")[:MAX_CUSTOM_CHARS]).strip()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
 from clew.cli.pages import MARGIN
 from clew.cli.text import clip, wrap
 from clew.cli.tui.commands import ALIASES, COMMANDS, custom_commands, find_command, unknown_command
+from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from clew.cli.tui.state import ChatState
 
 MAX_USAGE_WIDTH = 36
 MIN_WIDTH_FOR_COLUMNS = 60
@@ -95,7 +92,7 @@ async def run_quit(state: ChatState, words: str) -> None:
 
 
 def _example_rows(line: str, room: int) -> list[str]:
-    """What is typed and what it does, below each other where they do not fit on a line."""
+    """An example and its description, below each other if they do not fit on a line."""
     if len(line) <= room:
         return [line]
     typed, _, about = (part.strip() for part in line.partition("  "))

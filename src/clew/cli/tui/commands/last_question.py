@@ -1,25 +1,21 @@
-"""`/retry`, `/undo` and `/edit`: the last question again, taken back, or changed.
+"""`/retry`, `/undo` and `/edit`: repeat, undo or change the last question.
 
-Files that the tools of the question edited are put back as they were. The history is never rewritten: a question is
-taken back by continuing in a branch that ends before it. The conversation with the question is kept, and `/resume` goes
-back to it.
+Files that its tools edited are restored. The history is never rewritten: the chat continues in a branch that ends
+before the question. The conversation with the question is kept, and `/resume` continues it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from clew.cli.text import clip, printable_line
 from clew.cli.tui.attachments import typed_line
+from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
 from clew.messages import Message, ToolCall, calls_of, name_of_call
 
-if TYPE_CHECKING:
-    from clew.cli.tui.state import ChatState
-
 _PAGE = 200
-"""Messages that are read at once while the last question is looked for."""
+"""Messages that are read at once."""
 _SHOWN_CHARS = 60
 KEEP_FILES = "--keep-files"
 NO_QUESTION = "nothing has been asked in this conversation yet"
@@ -27,15 +23,15 @@ NO_QUESTION = "nothing has been asked in this conversation yet"
 
 @dataclass(frozen=True, slots=True)
 class LastQuestion:
-    """The newest question of a conversation and what followed it."""
+    """The newest question of a conversation."""
 
     session: str
     seq: int
     message: Message
     followed: int
-    """Messages behind it."""
+    """Number of messages after it."""
     has_commands: bool
-    """Whether something ran for it that is no edit of a file: what that did stays done."""
+    """Whether it ran tools other than edits, whose effects remain."""
 
 
 async def run_retry(state: ChatState, words: str) -> None:
@@ -67,7 +63,7 @@ async def run_edit(state: ChatState, words: str) -> None:
 
 
 async def last_question(state: ChatState) -> LastQuestion:
-    """The newest question that a person asked here. Raises InvalidArgument where there is none."""
+    """The newest question of this conversation. Raises InvalidArgument if there is none."""
     conversation = await state.conversation()
     stop = end = conversation.view.next_seq
     has_commands = False
@@ -82,13 +78,13 @@ async def last_question(state: ChatState) -> LastQuestion:
 
 
 def _is_undoable(state: ChatState, call: ToolCall) -> bool:
-    """Whether a call changed nothing, or only files, of which a checkpoint has what they were."""
+    """Whether a call only reads, or only edits files, which have checkpoints."""
     tool = state.app.agent.toolbox.find(name_of_call(call))
     return tool is not None and (tool.is_read_only or tool.try_edit({}) is not None)
 
 
 async def _restore_files(state: ChatState, question: LastQuestion) -> list[str]:
-    """Put back what files held before the question; sentences about what changed."""
+    """Restore files from before the question; returns sentences about changes."""
     agent = state.app.agent
     done = await agent.restore_files(question.session, question.seq)
     others = [
@@ -127,7 +123,7 @@ async def _take_back(state: ChatState, question: LastQuestion, *, keeps_files: b
 
 
 async def _go_on_at(state: ChatState, question: LastQuestion, seq: int) -> None:
-    """Enter a branch with the messages below `seq`."""
+    """Continue in a branch with the messages below `seq`."""
     app = state.app
     made = await app.store.branch(question.session, seq)
     await app.agent.forget_checkpoints(made.id, question.seq)
@@ -147,4 +143,4 @@ def _tools_stay(question: LastQuestion) -> str:
 
 def _refuse_words(name: str, words: str) -> None:
     if words:
-        raise InvalidArgument(f"/{name} takes nothing behind it", remedy=f"/edit {words} would ask this instead")
+        raise InvalidArgument(f"/{name} takes no arguments", remedy=f"/edit {words} would ask this instead")

@@ -1,31 +1,27 @@
-"""`/memory`, `/skills` and `/pin`: what the model is given beside the conversation."""
+"""`/memory`, `/skills` and `/pin`: text that the model gets in addition to the conversation."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
+from clew.agent.memory import Memory, MemoryChangeResult, MemoryName
 from clew.cli.console import Console
 from clew.cli.pages import MARGIN, percent
 from clew.cli.text import clip, printable, printable_line, wrap
+from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
 from clew.handoff import unwrap
 from clew.messages import text_of
 from clew.tokens import counter_for
-from clew.turn import Pin
-
-if TYPE_CHECKING:
-    from clew.agent.memory import Memory, MemoryChangeResult, MemoryName
-    from clew.cli.tui.state import ChatState
-    from clew.turn import Conversation
+from clew.turn import Conversation, Pin
 
 MEMORY_FILES: tuple[MemoryName, ...] = ("memory", "user")
 MEMORY_VERBS = "add TEXT, user TEXT, remove PART or edit"
 WHEN_SEEN = "The model sees it in new conversations, and here after the next compaction."
 MAX_PINNED_SHARE = 0.10
-"""Of the window, for what a person pins: no compaction makes it smaller."""
+"""The share of the window for pins, which no compaction shortens."""
 _MESSAGE_NUMBER = re.compile(r"m?(\d{1,9})")
 _REMOVE_WORDS = re.compile(r"(?:remove|rm)\b\s*(.*)", re.DOTALL)
 _NOTE_LABEL = re.compile(r"note (\d+)")
@@ -42,7 +38,7 @@ async def run_memory(state: ChatState, words: str) -> None:
     elif verb not in ("add", "user", "remove"):
         raise InvalidArgument(f"/memory {verb} is not known", remedy=f"it takes {MEMORY_VERBS}")
     elif not text:
-        raise InvalidArgument(f"/memory {verb} needs a text behind it: /memory {verb} short answers")
+        raise InvalidArgument(f"/memory {verb} needs a text: /memory {verb} short answers")
     elif verb == "remove":
         _show_change(state, await _remove_entry(state, text))
     else:
@@ -50,7 +46,7 @@ async def run_memory(state: ChatState, words: str) -> None:
 
 
 async def _remove_entry(state: ChatState, part: str) -> MemoryChangeResult:
-    """Remove the one entry that holds the part, in whichever file it is."""
+    """Remove the entry that contains the text, from either file."""
     memory = state.app.memory
     holding = [which for which in MEMORY_FILES if any(part.casefold() in it.casefold() for it in memory.entries(which))]
     if len(holding) > 1:
@@ -123,7 +119,7 @@ async def run_pin(state: ChatState, words: str) -> None:
 
 
 async def _pin_from_words(state: ChatState, conversation: Conversation, words: str) -> Pin:
-    """The text that is to be pinned, and its label."""
+    """The text to pin, with a label."""
     if words == "last":
         return _pin_of_last_reply(conversation)
     if number := _MESSAGE_NUMBER.fullmatch(words):
@@ -136,7 +132,7 @@ def _pin_of_last_reply(conversation: Conversation) -> Pin:
     for message, number in zip(reversed(conversation.messages), reversed(conversation.view.seqs), strict=True):
         if message["role"] == "assistant" and text_of(message).strip() and unwrap(message) is None:
             return Pin("handoff" if number is None else f"m{number}", text_of(message))
-    raise InvalidArgument("there is no reply yet that could be pinned", remedy="/pin TEXT pins words of your own")
+    raise InvalidArgument("there is no reply to pin yet", remedy="/pin TEXT pins words of your own")
 
 
 async def _pin_of_message(state: ChatState, conversation: Conversation, number: int) -> Pin:
@@ -149,9 +145,7 @@ async def _pin_of_message(state: ChatState, conversation: Conversation, number: 
         )
     text = text_of(rows[0].message)
     if not text.strip():
-        raise InvalidArgument(
-            f"m{number} holds no text that could be pinned", remedy="it only calls tools or shows pictures"
-        )
+        raise InvalidArgument(f"m{number} has no text to pin", remedy="it only calls tools or shows pictures")
     return Pin(f"m{number}", text)
 
 
@@ -191,7 +185,7 @@ async def _remove_pin(state: ChatState, conversation: Conversation, words: str) 
 def _list_pins(state: ChatState, conversation: Conversation) -> None:
     pins = conversation.pins
     if not pins:
-        state.show_text("Nothing is pinned. /pin last, /pin mN or /pin TEXT keeps a text word for word, always.")
+        state.show_text("Nothing is pinned. /pin last, /pin mN or /pin TEXT keeps a text verbatim.")
         return
     in_view = {text_of(message) for message in conversation.messages}
     rows = [("", "pin", "tokens", "", "text")] + [
@@ -210,7 +204,7 @@ def _list_pins(state: ChatState, conversation: Conversation) -> None:
     def lines(console: Console) -> Iterator[str]:
         yield from console.headed_table(rows, "><><<")
         together = f"{total:,} tokens together, {share} of the window."
-        yield from console.hint_lines(f"{together} /pin remove N takes one away.")
+        yield from console.hint_lines(f"{together} /pin remove N removes one.")
 
     state.show_lines(lines)
 

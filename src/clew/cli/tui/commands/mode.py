@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from clew.agent import EditMode
 from clew.cli.tui.commands import EDIT_MODES
+from clew.cli.tui.state import ChatState
 from clew.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from clew.agent import EditMode
-    from clew.cli.tui.state import ChatState
 
 EDIT_MODE_TEXTS: dict[EditMode, str] = {
     "allow": "Files are edited without a question; /undo puts them back.",

@@ -1,17 +1,14 @@
-"""`/output`: what tools and commands of a chat printed."""
+"""`/output`: the whole output of tools and commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
 from clew.cli.pages import plural
 from clew.cli.text import TAB_COLUMNS, clip, line_rows, printable, sanitize
+from clew.cli.tui.state import ChatState, ShownOutput
 from clew.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from clew.cli.tui.state import ChatState, ShownOutput
 
 MAX_LISTED = 15
 MAX_LINES = 200
@@ -36,7 +33,7 @@ async def run_output(state: ChatState, words: str) -> None:
 
 
 def _numbers(words: str) -> tuple[int, int]:
-    """The number of the output and the first line that is wanted."""
+    """The number of the output and the first line to show."""
     parts = [part.removeprefix("#") for part in words.split()]
     if len(parts) > 2 or not all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):
         raise InvalidArgument(
