@@ -174,7 +174,8 @@ def _named_files(command: InspectedCommand) -> Iterator[Word]:
         is_flag_value = before.startswith("--") and command.name != "git"
         is_text = _LEFT_OUT_FLAG.match(before) or _NAMES_NO_FILE.match(before)
         before = word.text
-        if id(word) in left_out or is_text or " " in word.text:
+        is_prose = " " in word.text and not re.match(r"[/~]|\.\.?/", word.text)
+        if id(word) in left_out or is_text or is_prose:
             continue
         for text in _spellings(word.text, is_git=command.name == "git"):
             is_sure = not is_flag_value and (not _PLAIN_WORD.fullmatch(text) or _exists(command, text))
