@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from clew.agent.approvals import Risk
-from clew.agent.process_output import CarriageReturnFilter, OutputDecoder, OutputTail
+from clew.agent.process_output import CommandOutput
 from clew.providers import PROVIDER_PRESETS
 
 GRACE_SECONDS = 2.0
@@ -34,7 +34,7 @@ MAX_ENDED = 64
 OUTPUT_CHARS = 1_000_000
 """Of a background command: the last part is kept."""
 
-OnBytes = Callable[[bytes], None]
+OnBytes = Callable[[bytes], object]
 
 
 _PARENT_SCRIPT = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?'
@@ -263,15 +263,13 @@ class BackgroundCommand:
         self.seconds = 0.0
         self._process: ProcessGroup
         self._watching: asyncio.Task[None]
-        self._decoder = OutputDecoder()
-        self._overwrites = CarriageReturnFilter()
-        self._tail = OutputTail(OUTPUT_CHARS)
+        self._output = CommandOutput(OUTPUT_CHARS, head_share=0)
         self._read_chars = 0
         self.left: list[LeftCode] = []
         """What it left that would run outside the sandbox, until a person decided about it."""
 
     async def start(self, arguments: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
-        self._process = await ProcessGroup.start(arguments, folder, environ, self._on_bytes)
+        self._process = await ProcessGroup.start(arguments, folder, environ, self._output.feed)
         self._watching = asyncio.create_task(self._watch(self._process))
 
     @property
@@ -287,15 +285,15 @@ class BackgroundCommand:
 
     def new_output(self) -> tuple[int, str]:
         """What was printed since the last call: how many chars of it are lost, and the rest."""
-        self._tail.add(self._overwrites.flush())
-        gone, text = self._tail.since(self._read_chars)
-        self._read_chars = self._tail.total_chars
+        self._output.flush()
+        gone, text = self._output.tail.since(self._read_chars)
+        self._read_chars = self._output.tail.total_chars
         return gone, text
 
     def last_output(self, lines: int) -> str:
-        self._tail.add(self._overwrites.flush())
-        self._read_chars = self._tail.total_chars
-        return "\n".join(self._tail.since(0)[1].splitlines()[-lines:])
+        self._output.flush()
+        self._read_chars = self._output.tail.total_chars
+        return "\n".join(self._output.tail.since(0)[1].splitlines()[-lines:])
 
     async def wait(self, seconds: float) -> None:
         """Wait until it has ended, or the time is up."""
@@ -308,9 +306,6 @@ class BackgroundCommand:
             await self._process.end()
         await asyncio.wait([self._watching])
 
-    def _on_bytes(self, piece: bytes) -> None:
-        self._tail.add(self._overwrites.feed(self._decoder.feed(piece)))
-
     async def _watch(self, running: ProcessGroup) -> None:
         async with watched(self._sandbox) as aside:
             code = await running.exit_code()
@@ -318,8 +313,8 @@ class BackgroundCommand:
             await running.end()
         self.left = aside
         for left in aside:
-            self._tail.add(f"\n[{left}]\n")
-        self._tail.add(self._overwrites.feed(self._decoder.feed(b"", is_last=True)))
+            self._output.tail.add(f"\n[{left}]\n")
+        self._output.end()
         self.seconds = time.monotonic() - running.started
         self.exit_code = code
 
