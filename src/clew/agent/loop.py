@@ -144,14 +144,10 @@ class Agent:
         Files that others changed since stay as they are, unless `also` names them.
         """
         known: dict[str, str] = (await self.runtime.store.state(session)).get(_CHECKPOINTS) or {}
-        done = RestoredFiles()
+        newest_first = sorted((int(seq) for seq in known if int(seq) >= question), reverse=True)
         if self.checkpoints is None:
-            return done
-        for seq in sorted((int(seq) for seq in known if int(seq) >= question), reverse=True):
-            one = self.checkpoints.restore(known[str(seq)], also=also)
-            for name in ("restored", "removed", "changed_since", "impossible"):
-                getattr(done, name).extend(getattr(one, name))
-        return done
+            return RestoredFiles()
+        return self.checkpoints.restore(*(known[str(seq)] for seq in newest_first), also=also)
 
     async def forget_checkpoints(self, session: str, question: int) -> None:
         """Take the checkpoints from a question on out of a branch that begins before it."""

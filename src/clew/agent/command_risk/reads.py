@@ -488,24 +488,5 @@ def _filtered(listed: Listing, texts: list[str]) -> Listing:
     return Listing(finds and (listed.names_secrets or listed.is_everything), roots=listed.roots)
 
 
-# -- whole folders -----------------------------------------------------------------------------------------------------
-
-_SERVERS = frozenset("http.server httpd serve http-server live-server darkhttpd miniserve".split())
-_ARCHIVERS = frozenset("tar gtar bsdtar zip 7z rsync cpio pax".split())
-
-
-@rule()
-def copying_folders(command: InspectedCommand) -> Findings:
-    """Archives and servers of the home folder, or of the settings in it."""
-    is_server = command.name in _SERVERS or (command.name in {"php", "ruby"} and {"-S", "-run"} & set(command.texts))
-    is_copy = command.name in _ARCHIVERS or (command.name == "cp" and command.has_flag("-r", "-R", "-a"))
-    for word in command.positional if is_server or is_copy else ():
-        path = command.path_of(word)
-        settings = os.path.join(command.paths.home or "/nonexistent", ".")  # noqa: PTH118
-        is_far = path.location == "outside" and word.text.startswith(("/", "~", "$"))
-        if is_far and (command.paths.is_broad(path.path) or path.path.startswith(settings)):
-            yield _finding(command, f"takes all of {printable_line(path.path)} along, secrets among it")
-
-
 def _finding(command: InspectedCommand, reason: str) -> RiskFinding:
     return command.finding(RiskKind.SECRETS, reason)

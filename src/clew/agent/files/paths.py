@@ -88,12 +88,11 @@ class Workspace:
 
     def read_concerns(self, *paths: object) -> tuple[PathConcern, ...]:
         """Why reading these has to be asked for; what is no path at all is reported by the call itself."""
-        found = (self._concerns("read", target) for target in self._resolved_paths(paths))
-        return tuple(concern for concerns in found for concern in concerns)
+        return tuple(concern for target in self._resolved_paths(paths) for concern in self._concerns("read", target))
 
     def write_concerns(self, *paths: object) -> tuple[PathConcern, ...]:
-        found = (self._concerns("write", target) for target in self._resolved_paths(paths) if not _in_git(target.path))
-        return tuple(concern for concerns in found for concern in concerns)
+        targets = (target for target in self._resolved_paths(paths) if not _in_git(target.path))
+        return tuple(concern for target in targets for concern in self._concerns("write", target))
 
     def secret_concerns(self, *paths: object) -> tuple[PathConcern, ...]:
         """Why showing these has to be asked for, wherever they are."""
@@ -268,23 +267,13 @@ def list_folder(folder: Path, offset: int, limit: int) -> str:
 
 def similar_paths(workspace: Workspace, target: ResolvedPath) -> list[str]:
     """Paths that may have been meant instead of a missing one, the most likely first."""
-    parent = target.path.parent
-    near: list[str] = []
-    if parent.is_dir():
-        names = [name for name, _ in zip(_names(parent), range(_MAX_ENTRIES), strict=False)]
-        near = [
-            workspace.display_name(parent / name) for name in difflib.get_close_matches(target.path.name, names, 3, 0.6)
-        ]
-    same = (workspace.display_name(path) for path in _same_name(workspace.root, target.path.name))
-    return list(dict.fromkeys([*near, *same]))[:5]
-
-
-def _names(folder: Path) -> Iterator[str]:
+    parent, name = target.path.parent, target.path.name
     try:
-        with os.scandir(folder) as entries:
-            yield from (entry.name for entry in entries)
+        near = difflib.get_close_matches(name, os.listdir(parent)[:_MAX_ENTRIES], 3, 0.6)  # noqa: PTH208
     except OSError:
-        return
+        near = []
+    paths = [*(parent / one for one in near), *_same_name(workspace.root, name)]
+    return list(dict.fromkeys(map(workspace.display_name, paths)))[:5]
 
 
 def _same_name(root: Path, name: str) -> Iterator[Path]:
