@@ -177,19 +177,12 @@ def _git_settings(folder: str | None) -> tuple[dict[str, str], str]:
     if git is None:
         return {}, ""
     try:
-        text = (git / "config").read_text("utf-8")[:_MAX_CONFIG_CHARS]
+        text, head = (git / "config").read_text("utf-8")[:_MAX_CONFIG_CHARS], (git / "HEAD").read_text("utf-8").strip()
         # The last part of a key is without regard to case, a name in the middle is not.
         named = ((key.rpartition("."), value) for key, value in settings_in(text))
-        return {f"{section}.{key.lower()}": value for (section, _, key), value in named}, _head(git)
+        return {f"{section}.{key.lower()}": value for (section, _, key), value in named}, head
     except (OSError, UnicodeDecodeError):
         return {}, ""
-
-
-def _head(git: Path) -> str:
-    try:
-        return (git / "HEAD").read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 # -- deleting and writing over -----------------------------------------------------------------------------------------
