@@ -12,36 +12,19 @@ from typing import Any
 
 from clew.agent.memory import MEMORY_FILES, Memory, MemoryChangeResult, MemoryName
 from clew.agent.skills import SKILL_FILE, Skill, skill_text
-from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, function_schema
+from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, tool_schema
 
 MEMORY_ACTIONS = ("add", "replace", "remove", "list")
-
-_MEMORY_DESCRIPTION = (
-    "Your memory across conversations, small and lasting. memory: facts about projects, environment, ways of working; "
-    "user: who the person is and what they prefer. Save what will matter in a later conversation, one short "
-    "paragraph each; never secrets, never the progress of the present task."
-)
 
 
 class MemoryTool(AgentTool):
     """Changes the memory; the system prompt of the present conversation stays as it is."""
 
     name = "memory"
+    schema = tool_schema(name)
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self.schema = function_schema(
-            self.name,
-            _MEMORY_DESCRIPTION,
-            {
-                "action": {"type": "string", "enum": list(MEMORY_ACTIONS)},
-                "which": {"type": "string", "enum": list(MEMORY_FILES)},
-                "text": {"type": "string", "description": "add, replace: the entry"},
-                "old": {"type": "string", "description": "replace, remove: words that only the old entry holds"},
-            },
-            "action",
-            "which",
-        )
 
     def headline(self, arguments: Arguments) -> str:
         text = arguments.get("text") or arguments.get("old") or ""
@@ -83,16 +66,11 @@ class SkillTool(AgentTool):
     """Returns all of a skill's SKILL.md, and lists the other files in its folder."""
 
     name = "skill"
+    schema = tool_schema(name)
     is_read_only = True
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         self._skills = {skill.name: skill for skill in skills}
-        self.schema = function_schema(
-            self.name,
-            "Open a skill named in the system prompt, before doing what it is for. Gives its instructions in full.",
-            {"name": {"type": "string"}},
-            "name",
-        )
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         del call

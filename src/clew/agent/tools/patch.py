@@ -23,9 +23,9 @@ from clew.agent.tools.base import (
     ToolResult,
     error_result,
     flag_argument,
-    function_schema,
     risk_from_concerns,
     text_argument,
+    tool_schema,
 )
 from clew.errors import InvalidArgument
 
@@ -85,28 +85,7 @@ class PatchTool(AgentTool):
     """Replaces passages; the file need not have been read, since a passage that is found is known."""
 
     name = "patch"
-    schema = function_schema(
-        name,
-        "Change passages of text files, several at once. Each `old` must occur once in its file, so give enough lines; "
-        "differing white space is tolerated. Edits of one file are applied in order, all or none.",
-        {
-            "edits": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "path": {"type": "string"},
-                        "old": {"type": "string", "description": "as in the file, no line numbers; empty: new file"},
-                        "new": {"type": "string", "description": "what shall stand there"},
-                        "replace_all": {"type": "boolean", "description": "every occurrence"},
-                    },
-                    "required": ["path", "old", "new"],
-                    "additionalProperties": False,
-                },
-            }
-        },
-        "edits",
-    )
+    schema = tool_schema(name)
 
     def __init__(self, workspace: Workspace, tracker: FileTracker) -> None:
         self._workspace = workspace

@@ -32,10 +32,10 @@ from clew.agent.tools.base import (
     CallContext,
     ToolResult,
     error_result,
-    function_schema,
     number_argument,
     risk_from_concerns,
     text_argument,
+    tool_schema,
 )
 from clew.errors import InvalidArgument
 
@@ -47,21 +47,7 @@ class ReadFileTool(AgentTool):
 
     name = "read_file"
     is_read_only = True
-    schema = function_schema(
-        name,
-        "Read a text file by pages of numbered lines (number, tab, line), or list a folder. "
-        "The last line tells which lines these are and how to go on.",
-        {
-            "path": {"type": "string", "description": "from the project's folder on, or absolute"},
-            "offset": {"type": "integer", "description": "first line, from 1", "default": 1},
-            "limit": {"type": "integer", "description": "lines at most", "default": MAX_LINES},
-            "column": {
-                "type": "integer",
-                "description": "read on within the one line `offset`, from this char: for lines that were cut",
-            },
-        },
-        "path",
-    )
+    schema = tool_schema(name)
 
     def __init__(self, workspace: Workspace, tracker: FileTracker, page_chars: int = PAGE_CHARS) -> None:
         self._workspace = workspace
@@ -176,17 +162,7 @@ class WriteFileTool(AgentTool):
     """Creates files, and replaces those that the agent has read."""
 
     name = "write_file"
-    schema = function_schema(
-        name,
-        "Write a whole text file: create it with its folders, or replace one that you have read. "
-        "To change a part of a file, use patch.",
-        {
-            "path": {"type": "string", "description": "from the project's folder on, or absolute"},
-            "content": {"type": "string", "description": "all of it"},
-        },
-        "path",
-        "content",
-    )
+    schema = tool_schema(name)
 
     def __init__(self, workspace: Workspace, tracker: FileTracker) -> None:
         self._workspace = workspace

@@ -24,10 +24,10 @@ from clew.agent.tools.base import (
     ToolResult,
     error_result,
     flag_argument,
-    function_schema,
     number_argument,
     risk_from_concerns,
     text_argument,
+    tool_schema,
 )
 from clew.errors import InvalidArgument
 
@@ -63,25 +63,7 @@ class SearchFilesTool(AgentTool):
 
     name = "search_files"
     is_read_only = True
-    schema = function_schema(
-        name,
-        "Find lines of text files by regular expression, or files by name; not what .gitignore names.",
-        {
-            "pattern": {"type": "string", "description": "regular expression"},
-            "path": {"type": "string", "description": "folder or file", "default": "."},
-            "glob": {"type": "string", "description": "*.py, src/**/*.{ts,tsx}"},
-            "mode": {
-                "type": "string",
-                "enum": list(MODES),
-                "description": "lines, paths of files with matches, matches per file, or paths that fit glob",
-                "default": "content",
-            },
-            "context": {"type": "integer", "description": "lines around each match"},
-            "limit": {"type": "integer", "default": LIMIT},
-            "literal": {"type": "boolean", "description": "pattern is plain text"},
-            "ignore_case": {"type": "boolean"},
-        },
-    )
+    schema = tool_schema(name)
 
     def __init__(self, workspace: Workspace, environ: Mapping[str, str], seconds: float = 20.0) -> None:
         self._workspace = workspace
