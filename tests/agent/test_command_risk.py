@@ -502,3 +502,24 @@ def test_the_empty_argument_of_a_sed_of_bsd_empties_no_file(tmp_path: Path) -> N
     assert risk_of_command("sed -i '' 's/a/b/' a.ts", tmp_path, None, {}) is None
     for command in ("sed -i d a.ts", "sed -i 's/.*//' a.ts", "perl -i -ne '' a.ts"):
         assert risk_of_command(command, tmp_path, None, {}) is not None, command
+
+
+def test_a_word_that_no_secret_has_may_be_looked_for_in_the_environment() -> None:
+    assert risk_of_command("env | grep PATH", PROJECT, None, ENVIRON) is None
+    assert risk_of_command("printenv | grep -i node", PROJECT, None, ENVIRON) is None
+    for command in ("env | grep -i key", "env | grep -v PATH", "env | grep .", "env | grep -E 'A|B'", "env | sort"):
+        assert risk_of_command(command, PROJECT, None, ENVIRON) is not None, command
+    secret = {**ENVIRON, "NODE_AUTH_TOKEN": "plainly-not-one"}
+    assert risk_of_command("env | grep -i node", PROJECT, None, secret) is not None
+
+
+@every_case(
+    "command", ["mv notes.db /tmp/", "mv -t /tmp a b", "zip -rm out.zip src", "tar cf a.tar --remove-files src"]
+)
+def test_work_that_is_moved_away_is_asked_about(command: str) -> None:
+    assert RiskKind.DELETE in risk_kinds_of_command(command, PROJECT, ENVIRON)
+
+
+@every_case("command", ["mv build /tmp/", "mv /tmp/a.txt .", "mv a.txt b.txt", "zip -r out.zip src"])
+def test_work_that_stays_is_not(command: str) -> None:
+    assert risk_of_command(command, PROJECT, None, ENVIRON) is None

@@ -196,7 +196,8 @@ class _CommandAssessor:
             self._paths,
             self._environ,
             frozenset(self._own_jobs),
-            in_venv=self._in_venv,
+            self._in_venv,
+            next((one for one in line.commands if one.piped_from is simple), None),
         )
         yield from redirecting(command)
         yield from redirected_reads(command)

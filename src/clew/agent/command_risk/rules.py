@@ -188,8 +188,6 @@ def _git_settings(folder: str | None) -> tuple[dict[str, str], str]:
 # -- deleting and writing over -----------------------------------------------------------------------------------------
 
 _CACHES = pattern("CACHES")
-_EMPTIES = re.compile(r"(?:1?,\$|1|,|%)?(?:d|s(.)\^?\.\*\$?\1\1g?)|")
-"""Scripts of sed and perl that leave nothing of a file."""
 _TEMPLATE = re.compile(r"\.(?:example|sample|template|dist|defaults?)$")
 _EDITS_FILES = NAMES["COMPRESSORS"] | frozenset(
     "chgrp chmod chown mkdir mkfifo mknod patch perl rmdir sed touch".split()
@@ -254,6 +252,19 @@ def deleting_found_files(command: InspectedCommand) -> Findings:
         yield command.finding(RiskKind.DELETE, reason, always_ask=is_far)
 
 
+@rule("mv")
+def moving_away(command: InspectedCommand) -> Findings:
+    """`mv notes.db /tmp/`: a scratch folder is emptied by the system."""
+    target = next(command.values_of({"-t", "--target-directory"}), None) or next(
+        iter(command.positional[1:][-1:]), None
+    )
+    if target is None or command.path_of(target).location != "scratch":
+        return
+    sources = [word for word in command.positional if word is not target]
+    if any(command.path_of(word).location == "inside" and not _is_made_again(command, word) for word in sources):
+        yield command.finding(RiskKind.DELETE, "moves work to a scratch folder, which is emptied")
+
+
 @rule("git")
 def discarding_changes(command: InspectedCommand) -> Findings:
     """`git checkout FILE`: the disk shows whether it is a file or a branch."""
@@ -280,15 +291,10 @@ def overwriting_files(command: InspectedCommand) -> Findings:
 
 def _overwritten(command: InspectedCommand) -> Iterator[Word]:
     first = next(iter(command.texts), "")
-    # BSD's `sed -i ''` has an empty argument that is no script.
-    scripts = command.texts if command.name == "perl" else filter(None, command.texts)
-    empties = command.name in {"sed", "perl"} and any(map(_EMPTIES.fullmatch, scripts))
     yield from (one.target for one in command.parsed.redirects if one.operator in {">", ">|", "&>"})
     if command.name == "mv":
         yield from command.positional[1:][-1:]
-    elif empties or not (
-        command.name in _EDITS_FILES or (command.name == "tee" and command.has_flag("-a", "--append"))
-    ):
+    elif not (command.name in _EDITS_FILES or (command.name == "tee" and command.has_flag("-a", "--append"))):
         yield from (word for word in written_words(command) if command.texts.count(word.text) < 2)
     if command.name == "gawk" and "inplace" in command.texts:
         yield from command.positional[1:]
@@ -413,6 +419,7 @@ def _known_path(command: InspectedCommand, word: Word) -> str | None:
 # -- variables, the network, processes ---------------------------------------------------------------------------------
 
 _KEEPS_VARIABLES = frozenset("test [ [[ : true export declare local typeset readonly unset if while read".split())
+_ASKS_FOR_SECRET = re.compile(r"api|auth|cred|key|pass|pat$|pwd|secret|sk|token|url")
 _SENDS = pattern("SENDS")
 _METHOD = re.compile(r"^(?:(?:-X|--request=?|--method=?)\s*)?(?:POST|PUT|PATCH|DELETE)$")
 _ADDRESS = re.compile(r"^\w+://|^(?:localhost|127\.0\.0\.1|\[::1\])|^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)", re.IGNORECASE)
@@ -429,13 +436,24 @@ def showing_variables(command: InspectedCommand) -> Findings:
         "declare": not command.plain and (not command.args or command.has_flag("-p", "-x")),
         "typeset": not command.plain,
     }.get(command.name, False)
-    if shows_all and not command.has_flag("--help", "--version"):
+    if shows_all and not command.has_flag("--help", "--version") and not _is_filtered(command):
         yield command.finding(RiskKind.SECRETS, "shows every variable, with the keys among them", "every variable")
     names = [name for word in _shown_words(command) for name in word.variables]
     names += command.plain if command.name == "printenv" else []
     if found := next((name for name in names if name == UNKNOWN or SECRET_VARIABLE.search(name)), None):
         name = "a variable" if found == UNKNOWN else printable_line(found)
         yield command.finding(RiskKind.SECRETS, f"shows the secret in {name}", name)
+
+
+def _is_filtered(command: InspectedCommand) -> bool:
+    """Whether a `grep` in the pipe leaves no secret: `env | grep PATH`."""
+    name, *texts = [word.text for word in command.piped_into.words] if command.piped_into is not None else [""]
+    plain = [text.strip("^=").lower() for text in texts if not text.startswith("-")]
+    is_word = len(plain) == 1 and re.fullmatch(r"\w{3,}", plain[0]) and not _ASKS_FOR_SECRET.search(plain[0])
+    if name not in NAMES["SEARCHERS"] or not is_word or any(re.match(r"-\w*[vef]|--", text) for text in texts):
+        return False
+    secrets = ((one, value) for one, value in (command.environ or {}).items() if SECRET_VARIABLE.search(one))
+    return not any(plain[0] in f"{one}={value}".lower() for one, value in secrets)
 
 
 def _shown_words(command: InspectedCommand) -> Iterator[Word]:
