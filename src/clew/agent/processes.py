@@ -260,6 +260,8 @@ class BackgroundCommand:
         self.command = command
         self.exit_code: int | None = None
         self.was_stopped = False
+        self.is_reported = False
+        """Whether a result has its end already."""
         self.seconds = 0.0
         self._process: ProcessGroup
         self._watching: asyncio.Task[None]
@@ -327,7 +329,6 @@ class BackgroundCommands:
         self._sandbox = sandbox
         self._commands: dict[str, BackgroundCommand] = {}
         self._started = 0
-        self._reported: set[str] = set()
 
     @property
     def commands(self) -> tuple[BackgroundCommand, ...]:
@@ -378,14 +379,10 @@ class BackgroundCommands:
 
     def newly_ended(self) -> tuple[BackgroundCommand, ...]:
         """Those whose end was not reported yet; they count as reported from now on."""
-        ended = tuple(command for command in self.commands if command.has_ended and command.id not in self._reported)
-        self._reported.update(command.id for command in ended)
+        ended = tuple(command for command in self.commands if command.has_ended and not command.is_reported)
+        for command in ended:
+            command.is_reported = True
         return ended
-
-    def mark_reported(self, command: BackgroundCommand) -> None:
-        """Its end, if it has ended, is in a result already."""
-        if command.has_ended:
-            self._reported.add(command.id)
 
     async def close(self) -> None:
         await asyncio.gather(*(command.stop() for command in self.commands))

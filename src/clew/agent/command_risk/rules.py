@@ -447,13 +447,15 @@ def showing_variables(command: InspectedCommand) -> Findings:
 
 def _is_filtered(command: InspectedCommand) -> bool:
     """Whether a `grep` in the pipe leaves no secret: `env | grep PATH`."""
-    name, *texts = [word.text for word in command.piped_into.words] if command.piped_into is not None else [""]
-    plain = [text.strip("^=").lower() for text in texts if not text.startswith("-")]
-    is_word = len(plain) == 1 and re.fullmatch(r"\w{3,}", plain[0]) and not _ASKS_FOR_SECRET.search(plain[0])
-    if name not in NAMES["SEARCHERS"] or not is_word or any(re.match(r"-\w*[vef]|--", text) for text in texts):
+    reader = command.piped_into
+    if reader is None or not reader.words or reader.words[0].text not in NAMES["SEARCHERS"]:
         return False
-    secrets = ((one, value) for one, value in (command.environ or {}).items() if SECRET_VARIABLE.search(one))
-    return not any(plain[0] in f"{one}={value}".lower() for one, value in secrets)
+    flags = [word.text for word in reader.words[1:] if word.text.startswith("-")]
+    wanted = " ".join(word.text for word in reader.words[1:] if not word.text.startswith("-")).strip("^=").lower()
+    if any(re.match(r"-\w*[vef]|--", flag) for flag in flags) or not re.fullmatch(r"\w{3,}", wanted):
+        return False
+    secrets = [f"{name}={value}" for name, value in (command.environ or {}).items() if SECRET_VARIABLE.search(name)]
+    return not _ASKS_FOR_SECRET.search(wanted) and not any(wanted in secret.lower() for secret in secrets)
 
 
 def _shown_words(command: InspectedCommand) -> Iterator[Word]:

@@ -193,7 +193,7 @@ class TerminalTool(AgentTool):
             await asyncio.shield(command.stop())
             raise
         _, text = command.new_output()
-        self.background.mark_reported(command)
+        command.is_reported = command.has_ended
         return ToolResult(f"{text}{command.id} {command.state}; look after it with the tool `process`")
 
     # -- arguments -----------------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class ProcessTool(AgentTool):
 
     def _list(self) -> str:
         for command in self._background.commands:
-            self._background.mark_reported(command)
+            command.is_reported = command.has_ended
         lines = [f"{one.id}  {one.state}  {_one_line(one.command)}" for one in self._background.commands]
         return "\n".join(lines) or "no command was started in the background"
 
@@ -309,7 +309,7 @@ class ProcessTool(AgentTool):
             return error_result(f"tail is {tail!r}; give a number of lines, from 1")
         if len(text) > self._look_chars:
             lost, text = lost + len(text) - self._look_chars, text[-self._look_chars :]
-        self._background.mark_reported(command)
+        command.is_reported = command.has_ended
         return ToolResult("\n".join(part for part in self._parts(command, lost, text) if part))
 
     def _parts(self, command: BackgroundCommand, lost: int, text: str) -> list[str]:
