@@ -116,7 +116,7 @@ class SearchFilesTool(AgentTool):
     async def _matches(self, target: ResolvedPath, request: FileSearchRequest, mode: str, limit: int) -> ToolResult:
         search = self._search(request, use_ripgrep=True)
         results = await self._collect(search, request, mode, limit)
-        if search.status.problem and not search.status.is_complete:
+        if search.problem and not search.is_complete:
             # Ripgrep has no look-around and no back references; Python does.
             _check_pattern(request)
             search = self._search(request, use_ripgrep=False)
@@ -245,7 +245,7 @@ def _closing_lines(search: FileSearch, results: _SearchResults, mode: str) -> li
         sum(line.is_match for line in results.kept) if mode == "content" else min(results.limit, len(results.by_file))
     )
     total = results.matches if mode == "content" else len(results.by_file)
-    least = "at least " if results.is_cut or search.status.is_out_of_time else ""
+    least = "at least " if results.is_cut or search.is_out_of_time else ""
     notes = [
         *([f"{least}{total - shown:,} more; narrow it with path, glob or pattern"] if total > shown else []),
         *([_secret_note(results)] if results.secret else []),
@@ -258,8 +258,4 @@ def _secret_note(results: _SearchResults) -> str:
 
 
 def _time_note(search: FileSearch) -> str:
-    return (
-        "\n[out of time: not everything was searched; narrow it with path or glob]"
-        if search.status.is_out_of_time
-        else ""
-    )
+    return "\n[out of time: not everything was searched; narrow it with path or glob]" if search.is_out_of_time else ""
