@@ -18,7 +18,6 @@ import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b, file_digest
 from pathlib import Path
 
@@ -74,14 +73,6 @@ _READ_BY_NAME = (
 _FOLLOWED_LEVELS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class GitControl:
-    """A file or folder that makes git run something, and how."""
-
-    path: Path
-    why: str
-
-
 def git_folders(roots: Sequence[Path]) -> Iterator[Path]:
     """Everything below some folders that git takes for a repository: `.git`, as folder, file or link, and bare ones."""
     for root in roots:
@@ -124,7 +115,7 @@ class TrustedGit:
         """Rename new metadata by which git would run code; changed files that hooks run stay in place."""
         found = [control for path in git_folders(self._roots) for control in self._new(path)]
         found += self._changed(self._named())
-        moved = [self._moved(one.path, one.why) for one in dict.fromkeys(found) if os.path.lexists(one.path)]
+        moved = [self._moved(part, why) for part, why in dict.fromkeys(found) if os.path.lexists(part)]
         return [*moved, *self._changed_programs()]
 
     def decide(self, left: LeftCode, *, keeps: bool) -> str:
@@ -197,19 +188,19 @@ class TrustedGit:
             self._reported[path] = digest
             yield LeftCode(path, why, self._name(path), digest=digest, text=_shown(path))
 
-    def _new(self, path: Path) -> Iterator[GitControl]:
-        """What to set aside of a repository: single files of one that is trusted, else all of it."""
+    def _new(self, path: Path) -> Iterator[tuple[Path, str]]:
+        """What to set aside of a repository, and why: single files of one that is trusted, else all of it."""
         wrong = list(self._changed(self._parts(path)))
         if path in self._trusted:
             yield from wrong
             return
-        yield from (control for control in wrong if not control.path.is_relative_to(path))
-        yield from (GitControl(path, control.why) for control in wrong[:1] if control.path.is_relative_to(path))
+        yield from ((part, why) for part, why in wrong if not part.is_relative_to(path))
+        yield from ((path, why) for part, why in wrong[:1] if part.is_relative_to(path))
 
-    def _changed(self, parts: Iterator[Path]) -> Iterator[GitControl]:
+    def _changed(self, parts: Iterator[Path]) -> Iterator[tuple[Path, str]]:
         for part in parts:
             if self._known.get(part) != _digest(part) and (why := self._why(part)):
-                yield GitControl(part, why)
+                yield part, why
 
     def _parts(self, path: Path) -> Iterator[Path]:
         yield from _parts(path)

@@ -9,6 +9,7 @@ import difflib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -37,13 +38,6 @@ class ResolvedPath:
     display_name: str
     """For people and models: relative to the project, or absolute where it is outside."""
     zone: Zone
-
-
-@dataclass(frozen=True, slots=True)
-class UnusablePath:
-    """A path that cannot be used, and why."""
-
-    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +94,13 @@ class Workspace:
 
     def lasting_concerns(self, path: object, text: str) -> tuple[PathConcern, ...]:
         """Why writing this text there has to be asked for: later sessions read it, or it runs by itself."""
-        target = self.resolve(path)
-        if isinstance(target, UnusablePath) or _in_git(target.path):
-            return ()
-        effect = lasting_effect(target.display_name, text)
-        if effect is None:
-            return ()
-        return (PathConcern(f"{target.display_name} is {effect}", f"write lasting: {target.path}"),)
+        targets = (target for target in self._resolved_paths([path]) if not _in_git(target.path))
+        found = ((target, lasting_effect(target.display_name, text)) for target in targets)
+        return tuple(
+            PathConcern(f"{target.display_name} is {effect}", f"write lasting: {target.path}")
+            for target, effect in found
+            if effect
+        )
 
     def withdraw(self, *paths: object) -> None:
         """A person refused these: they do not count as agreed to."""
@@ -117,12 +111,12 @@ class Workspace:
 
     def path_to_read(self, path: object) -> ResolvedPath:
         """The path to read. Raises InvalidArgument where it cannot be used, or is outside and no person was asked."""
-        target = self._usable(path)
+        target = self.resolve(path)
         self._check_agreed("read", target)
         return target
 
     def path_to_write(self, path: object) -> ResolvedPath:
-        target = self._usable(path)
+        target = self.resolve(path)
         if _in_git(target.path):
             raise InvalidArgument(
                 f"{target.display_name} is inside .git, which only git itself may write; use git commands"
@@ -130,19 +124,22 @@ class Workspace:
         self._check_agreed("write", target)
         return target
 
-    def resolve(self, path: object) -> ResolvedPath | UnusablePath:
-        """A path as a model wrote it: relative to the project, `~` for the home folder, links followed."""
+    def resolve(self, path: object) -> ResolvedPath:
+        """A path as a model wrote it: relative to the project, `~` for the home folder, links followed.
+
+        Raises InvalidArgument where it cannot be used.
+        """
         problem = _problem_with(path)
         if problem or not isinstance(path, str):
-            return UnusablePath(problem or f"{path!r} is no path")
+            raise InvalidArgument(problem or f"{path!r} is no path")
         try:
             given = Path(path).expanduser() if path == "~" or path.startswith("~/") else Path(path)
             found = (self.root / given).resolve()
             kind = _special_kind(found)
-        except (OSError, RuntimeError, ValueError) as problem:
-            return UnusablePath(f"{path!r} cannot be resolved: {problem}")
+        except (OSError, RuntimeError, ValueError) as failed:
+            raise InvalidArgument(f"{path!r} cannot be resolved: {failed}") from failed
         if kind:
-            return UnusablePath(f"{path!r} is a {kind}; only files and folders can be read or written")
+            raise InvalidArgument(f"{path!r} is a {kind}; only files and folders can be read or written")
         return ResolvedPath(found, self.display_name(found), self._zone(found, str(self.root / given)))
 
     def display_name(self, path: Path) -> str:
@@ -155,8 +152,12 @@ class Workspace:
         return secret_kind(inside.as_posix())
 
     def _resolved_paths(self, paths: Iterable[object]) -> Iterable[ResolvedPath]:
-        resolved = (self.resolve(path) for path in paths)
-        return (target for target in dict.fromkeys(resolved) if isinstance(target, ResolvedPath))
+        """Those that can be used, each once."""
+        found: dict[ResolvedPath, None] = {}
+        for path in paths:
+            with suppress(InvalidArgument):
+                found[self.resolve(path)] = None
+        return found
 
     def _concerns(self, access: PathAccess, target: ResolvedPath) -> Iterable[PathConcern]:
         if not self._is_allowed(access, target):
@@ -176,12 +177,6 @@ class Workspace:
         if target.zone == "read_only":
             return f"{target.path} is in a folder that is only for reading"
         return f"{target.path} is outside the project {self.root}"
-
-    def _usable(self, path: object) -> ResolvedPath:
-        target = self.resolve(path)
-        if isinstance(target, UnusablePath):
-            raise InvalidArgument(target.problem)
-        return target
 
     def _check_agreed(self, access: PathAccess, target: ResolvedPath) -> None:
         # Where a link moved since the person was asked, this is another path than the one they agreed to.
