@@ -110,6 +110,7 @@ CODE_FACTS = {language: tuple(map(_code_fact, rows)) for language, rows in _TABL
 WRAPPERS = {row["name"]: Wrapper(**row) for row in _TABLES["wrappers"]}
 PROGRAM_FLAGS = tuple(ProgramFlags(**row) for row in _TABLES["program_flags"])
 VALUE_FLAGS: dict[str, str] = _TABLES["value_flags"]
+FLAGS_ALONE: dict[str, str] = _TABLES["flags_alone"]
 INTERPRETERS: dict[str, str] = _TABLES["interpreters"]
 DESTINATIONS: dict[str, str] = _TABLES["destinations"]
 WRITER_VALUE_FLAGS: dict[str, str] = _TABLES["writer_value_flags"]
