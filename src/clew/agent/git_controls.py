@@ -21,20 +21,13 @@ from contextlib import suppress
 from hashlib import blake2b, file_digest
 from pathlib import Path
 
+from clew.agent.files.file_types import TABLES, rule_files_of
 from clew.agent.processes import LeftCode, path_outside
 
 ASIDE = ".untrusted"
 _MAX_CONFIG_BYTES = 65_536
 _GIT_SECONDS = 20.0
-_HARMLESS_KEYS = re.compile(
-    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf)|"
-    r"extensions\.(?:objectformat|refstorage|partialclone)|user\.(?:name|email)|init\.defaultbranch|"
-    r"branch\..*\.(?:remote|merge|rebase)|remote\..*\.(?:url|fetch|tagopt)|submodule\..*\.(?:url|active)|submodule\.active|"
-    r"pull\.(?:rebase|ff)|push\.default|color\.(?:ui|advice|branch|diff|grep|interactive|push|status|transport)|"
-    r"advice\.(?:addemptypathspec|addignoredfile|defaultbranchname|detachedhead|implicitidentity|pushupdaterejected|"
-    r"skippedcherrypicks|statushints)",
-    re.IGNORECASE | re.ASCII,
-)
+_HARMLESS_KEYS = re.compile(TABLES["git_harmless_keys"], re.IGNORECASE | re.ASCII)
 """Keys of a config that name no program, no other file and no other folder."""
 _SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?: "([^"\\\n]*)")?\]')
 _SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\\\n]*))?")
@@ -52,24 +45,8 @@ _MAX_HASHED_BYTES = 64_000_000
 _MAX_PROGRAM_BYTES = 262_144
 _MAX_FOLLOWED = 400
 _WORD = re.compile(r"[\w@./+-]+")
-_PROGRAM_NAME = re.compile(
-    r"\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|rb|pl|php|lua|mk|gradle|ya?ml|toml|json|cfg|ini)$|^(?:[Mm]akefile|[Jj]ustfile|"
-    r"Rakefile|\.[\w-]+rc)$"
-)
+_PROGRAM_NAME = re.compile(TABLES["program_name"])
 """Names of files that programs run, or take their commands from."""
-_READ_BY_NAME = (
-    (r"pre.commit", ".pre-commit-config.yaml .pre-commit-config.yml"),
-    (r"lefthook", "lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml lefthook-local.yml"),
-    (r"overcommit", ".overcommit.yml"),
-    (r"lint-staged", "package.json .lintstagedrc .lintstagedrc.json .lintstagedrc.js lint-staged.config.js"),
-    (r"husky|npm|npx|pnpm|yarn|bunx?", "package.json .huskyrc .huskyrc.js .huskyrc.json"),
-    (r"make", "Makefile makefile GNUmakefile"),
-    (r"just", "justfile Justfile"),
-    (r"rake", "Rakefile"),
-    (r"tox", "tox.ini"),
-    (r"nox", "noxfile.py"),
-)
-"""Programs, and the files in which they look for commands by default."""
 _FOLLOWED_LEVELS = 2
 
 
@@ -402,9 +379,7 @@ def _files_named_in(program: Path, base: Path) -> Iterator[Path]:
     """Files below a folder that a program names in its text, and those in which a program it names finds commands."""
     text = _program_text(program)
     words = dict.fromkeys(_WORD.findall(text))
-    for names, files in _READ_BY_NAME:
-        if any(re.fullmatch(rf"(?:.*/)?(?:{names})", word) for word in words):
-            yield from (base / file for file in files.split())
+    yield from (base / file for word in words for file in rule_files_of(word))
     for word in words:
         spellings = [word.strip("."), word, word.lstrip("/")]
         if program.suffix == ".py":

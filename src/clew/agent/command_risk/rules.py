@@ -26,14 +26,13 @@ from clew.agent.command_risk.tables import (
     NAMES,
     OUTPUT_FLAGS,
     PROGRAM_FLAGS,
-    RULE_FILES,
     SECRET_VARIABLE,
     WRITER_VALUE_FLAGS,
     CommandFact,
     RiskKind,
     pattern,
 )
-from clew.agent.files.file_types import lasting_effect
+from clew.agent.files.file_types import lasting_effect, rule_files_of
 from clew.agent.git_controls import common_git_folder, settings_in
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, SimpleCommand, Word
@@ -677,8 +676,8 @@ def _run_words(command: InspectedCommand) -> Iterator[Word]:
         yield from command.positional[:1]
     if " ".join([command.name, *command.plain[:1]]) in NAMES["FILE_RUNNERS"]:
         yield from command.positional[1:2]
-    if command.name in RULE_FILES:
-        yield from map(Word, RULE_FILES[command.name].split())
+    if rules := rule_files_of(command.name):
+        yield from map(Word, rules)
         yield from command.values_of({"-f", "--file", "--makefile", "--justfile"})
 
 

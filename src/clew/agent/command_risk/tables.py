@@ -115,5 +115,4 @@ INTERPRETERS: dict[str, str] = _TABLES["interpreters"]
 DESTINATIONS: dict[str, str] = _TABLES["destinations"]
 WRITER_VALUE_FLAGS: dict[str, str] = _TABLES["writer_value_flags"]
 OUTPUT_FLAGS: dict[str, str] = _TABLES["output_flags"]
-RULE_FILES: dict[str, str] = _TABLES["rule_files"]
 SECRET_VARIABLE = pattern("SECRET_VARIABLE", re.IGNORECASE)
