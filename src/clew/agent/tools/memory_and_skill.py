@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from clew.agent.memory import MEMORY_FILES, Memory, MemoryChangeResult, MemoryName
+from clew.agent.memory import MEMORY_FILES, Memory, MemoryName
 from clew.agent.skills import SKILL_FILE, Skill, skill_text
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, tool_schema
 
@@ -42,19 +41,13 @@ class MemoryTool(AgentTool):
                 return error_result(f"{action} needs {name}, a text")
         if action == "list":
             return self._list(which)
-        result = await self._change(action, which, arguments, call.session)
+        text, old = arguments.get("text"), arguments.get("old")
+        result = await self._memory.change(action, which, str(text or ""), str(old or ""), call.session)
         return ToolResult(result.message, is_error=not result.is_done)
 
     def _list(self, which: MemoryName) -> ToolResult:
         entries = "\n".join(f"- {entry}" for entry in self._memory.entries(which)) or "(no entries)"
         return ToolResult(f"{self._memory.fullness(which)}\n{entries}")
-
-    async def _change(self, action: Any, which: MemoryName, arguments: Arguments, session: str) -> MemoryChangeResult:
-        if action == "add":
-            return await self._memory.add(which, arguments["text"], session)
-        if action == "replace":
-            return await self._memory.replace(which, arguments["old"], arguments["text"], session)
-        return await self._memory.remove(which, arguments["old"], session)
 
 
 MAX_SKILL_CHARS = 60_000

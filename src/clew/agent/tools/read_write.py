@@ -24,7 +24,7 @@ from clew.agent.files.file_types import (
     dominant_line_ending,
     is_binary,
 )
-from clew.agent.files.pages import MAX_LINES, PAGE_CHARS, FilePage, LineExcerpt, read_line_excerpt, read_page
+from clew.agent.files.pages import MAX_LINES, PAGE_CHARS, FilePage, read_line_excerpt, read_page
 from clew.agent.files.paths import ResolvedPath, Workspace, list_folder, similar_paths
 from clew.agent.tools.base import (
     AgentTool,
@@ -124,12 +124,13 @@ def _page_result(page: FilePage, name: str, notes: list[str], size_bytes: int) -
     return ToolResult("\n".join([*lines, f"[{span}{more}{''.join('; ' + note for note in notes)}]"]))
 
 
-def _excerpt_result(excerpt: LineExcerpt | None, name: str, line: int, column: int) -> ToolResult:
+def _excerpt_result(excerpt: tuple[str, bool] | None, name: str, line: int, column: int) -> ToolResult:
     if excerpt is None:
         return error_result(f"{name} has no char {column} in a line {line}; read the line without column first")
-    last = column + len(excerpt.text) - 1
-    more = "; the line ends here" if excerpt.is_end else f"; go on with offset={line}, column={last + 1}"
-    return ToolResult(f"{excerpt.text}\n[line {line}, chars {column}-{last}{more}]")
+    text, is_end = excerpt
+    last = column + len(text) - 1
+    more = "; the line ends here" if is_end else f"; go on with offset={line}, column={last + 1}"
+    return ToolResult(f"{text}\n[line {line}, chars {column}-{last}{more}]")
 
 
 def _bom_notes(head: bytes) -> list[str]:
