@@ -96,4 +96,4 @@ def test_the_time_for_a_command_does_not_grow_with_the_square_of_its_length(patt
     for length in (2_500, 50_000, 1_000_000):
         began = time.process_time()
         risk_of_command((pattern * (length // len(pattern))), project, None, {"HOME": HOME})
-        assert time.process_time() - began < 8, length
+        assert time.process_time() - began < 4, length

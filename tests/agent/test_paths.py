@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent.files.paths import ResolvedPath, UnusablePath, Workspace
+from clew.agent.files.paths import ResolvedPath, Workspace
 from clew.errors import InvalidArgument
 
 
@@ -21,15 +21,13 @@ def project(tmp_path: Path) -> Path:
 
 
 def resolved(workspace: Workspace, path: object) -> ResolvedPath:
-    found = workspace.resolve(path)
-    assert isinstance(found, ResolvedPath)
-    return found
+    return workspace.resolve(path)
 
 
 def problem(workspace: Workspace, path: object) -> str:
-    found = workspace.resolve(path)
-    assert isinstance(found, UnusablePath)
-    return found.problem
+    with pytest.raises(InvalidArgument) as refused:
+        workspace.resolve(path)
+    return str(refused.value)
 
 
 def test_a_relative_path_starts_at_the_project(project: Path) -> None:

@@ -41,7 +41,8 @@ def context_files(project: Path, home: Path) -> tuple[ContextFile, ...]:
     project, home = project.expanduser().resolve(), home.expanduser().resolve()
     root = repository_root(project)
     found = [*_in_folder(home, home, NAMES[:1])]
-    for folder in _folders(root, project):
+    folders = [folder for folder in (project, *project.parents) if folder.is_relative_to(root)]
+    for folder in reversed(folders):
         found += _in_folder(folder, root, NAMES)
     return _fitted(_without_repeats(found))
 
@@ -65,14 +66,6 @@ def subfolder_context_files(project: Path) -> tuple[str, ...]:
         inside = (name for name in sorted(names) if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
         waiting += [folder / name for name in inside if names[name].is_dir(follow_symlinks=False)]
     return tuple(found[:MAX_SUBFOLDER_FILES])
-
-
-def _folders(root: Path, project: Path) -> Iterator[Path]:
-    yield root
-    at = root
-    for name in project.relative_to(root).parts:
-        at = at / name
-        yield at
 
 
 def _in_folder(folder: Path, within: Path, names: Sequence[str]) -> Iterator[ContextFile]:

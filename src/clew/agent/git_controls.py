@@ -18,24 +18,16 @@ import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b, file_digest
 from pathlib import Path
 
+from clew.agent.files.file_types import TABLES, rule_files_of
 from clew.agent.processes import LeftCode, path_outside
 
 ASIDE = ".untrusted"
 _MAX_CONFIG_BYTES = 65_536
 _GIT_SECONDS = 20.0
-_HARMLESS_KEYS = re.compile(
-    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf)|"
-    r"extensions\.(?:objectformat|refstorage|partialclone)|user\.(?:name|email)|init\.defaultbranch|"
-    r"branch\..*\.(?:remote|merge|rebase)|remote\..*\.(?:url|fetch|tagopt)|submodule\..*\.(?:url|active)|submodule\.active|"
-    r"pull\.(?:rebase|ff)|push\.default|color\.(?:ui|advice|branch|diff|grep|interactive|push|status|transport)|"
-    r"advice\.(?:addemptypathspec|addignoredfile|defaultbranchname|detachedhead|implicitidentity|pushupdaterejected|"
-    r"skippedcherrypicks|statushints)",
-    re.IGNORECASE | re.ASCII,
-)
+_HARMLESS_KEYS = re.compile(TABLES["git_harmless_keys"], re.IGNORECASE | re.ASCII)
 """Keys of a config that name no program, no other file and no other folder."""
 _SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?: "([^"\\\n]*)")?\]')
 _SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\\\n]*))?")
@@ -53,33 +45,9 @@ _MAX_HASHED_BYTES = 64_000_000
 _MAX_PROGRAM_BYTES = 262_144
 _MAX_FOLLOWED = 400
 _WORD = re.compile(r"[\w@./+-]+")
-_PROGRAM_NAME = re.compile(
-    r"\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|rb|pl|php|lua|mk|gradle|ya?ml|toml|json|cfg|ini)$|^(?:[Mm]akefile|[Jj]ustfile|"
-    r"Rakefile|\.[\w-]+rc)$"
-)
+_PROGRAM_NAME = re.compile(TABLES["program_name"])
 """Names of files that programs run, or take their commands from."""
-_READ_BY_NAME = (
-    (r"pre.commit", ".pre-commit-config.yaml .pre-commit-config.yml"),
-    (r"lefthook", "lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml lefthook-local.yml"),
-    (r"overcommit", ".overcommit.yml"),
-    (r"lint-staged", "package.json .lintstagedrc .lintstagedrc.json .lintstagedrc.js lint-staged.config.js"),
-    (r"husky|npm|npx|pnpm|yarn|bunx?", "package.json .huskyrc .huskyrc.js .huskyrc.json"),
-    (r"make", "Makefile makefile GNUmakefile"),
-    (r"just", "justfile Justfile"),
-    (r"rake", "Rakefile"),
-    (r"tox", "tox.ini"),
-    (r"nox", "noxfile.py"),
-)
-"""Programs, and the files in which they look for commands by default."""
 _FOLLOWED_LEVELS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class GitControl:
-    """A file or folder that makes git run something, and how."""
-
-    path: Path
-    why: str
 
 
 def git_folders(roots: Sequence[Path]) -> Iterator[Path]:
@@ -124,7 +92,7 @@ class TrustedGit:
         """Rename new metadata by which git would run code; changed files that hooks run stay in place."""
         found = [control for path in git_folders(self._roots) for control in self._new(path)]
         found += self._changed(self._named())
-        moved = [self._moved(one.path, one.why) for one in dict.fromkeys(found) if os.path.lexists(one.path)]
+        moved = [self._moved(part, why) for part, why in dict.fromkeys(found) if os.path.lexists(part)]
         return [*moved, *self._changed_programs()]
 
     def decide(self, left: LeftCode, *, keeps: bool) -> str:
@@ -197,19 +165,19 @@ class TrustedGit:
             self._reported[path] = digest
             yield LeftCode(path, why, self._name(path), digest=digest, text=_shown(path))
 
-    def _new(self, path: Path) -> Iterator[GitControl]:
-        """What to set aside of a repository: single files of one that is trusted, else all of it."""
+    def _new(self, path: Path) -> Iterator[tuple[Path, str]]:
+        """What to set aside of a repository, and why: single files of one that is trusted, else all of it."""
         wrong = list(self._changed(self._parts(path)))
         if path in self._trusted:
             yield from wrong
             return
-        yield from (control for control in wrong if not control.path.is_relative_to(path))
-        yield from (GitControl(path, control.why) for control in wrong[:1] if control.path.is_relative_to(path))
+        yield from ((part, why) for part, why in wrong if not part.is_relative_to(path))
+        yield from ((path, why) for part, why in wrong[:1] if part.is_relative_to(path))
 
-    def _changed(self, parts: Iterator[Path]) -> Iterator[GitControl]:
+    def _changed(self, parts: Iterator[Path]) -> Iterator[tuple[Path, str]]:
         for part in parts:
             if self._known.get(part) != _digest(part) and (why := self._why(part)):
-                yield GitControl(part, why)
+                yield part, why
 
     def _parts(self, path: Path) -> Iterator[Path]:
         yield from _parts(path)
@@ -411,9 +379,7 @@ def _files_named_in(program: Path, base: Path) -> Iterator[Path]:
     """Files below a folder that a program names in its text, and those in which a program it names finds commands."""
     text = _program_text(program)
     words = dict.fromkeys(_WORD.findall(text))
-    for names, files in _READ_BY_NAME:
-        if any(re.fullmatch(rf"(?:.*/)?(?:{names})", word) for word in words):
-            yield from (base / file for file in files.split())
+    yield from (base / file for word in words for file in rule_files_of(word))
     for word in words:
         spellings = [word.strip("."), word, word.lstrip("/")]
         if program.suffix == ".py":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 
 from clew.agent.approvals import Approvals, Risk
@@ -81,19 +81,6 @@ class Answer:
     """The model wanted to continue, but `max_rounds` was reached."""
 
 
-@dataclass(slots=True)
-class _ReplyRecorder:
-    """Collects the text of a reply, and passes its pieces on."""
-
-    observer: AgentObserver
-    text: list[str] = field(default_factory=list)
-
-    def __call__(self, delta: Delta) -> None:
-        if delta.kind == "text":
-            self.text.append(delta.text)
-        self.observer.on_delta(delta)
-
-
 class Agent:
     """Answers questions with a model and tools."""
 
@@ -157,14 +144,10 @@ class Agent:
         Files that others changed since stay as they are, unless `also` names them.
         """
         known: dict[str, str] = (await self.runtime.store.state(session)).get(_CHECKPOINTS) or {}
-        done = RestoredFiles()
+        newest_first = sorted((int(seq) for seq in known if int(seq) >= question), reverse=True)
         if self.checkpoints is None:
-            return done
-        for seq in sorted((int(seq) for seq in known if int(seq) >= question), reverse=True):
-            one = self.checkpoints.restore(known[str(seq)], also=also)
-            for name in ("restored", "removed", "changed_since", "impossible"):
-                getattr(done, name).extend(getattr(one, name))
-        return done
+            return RestoredFiles()
+        return self.checkpoints.restore(*(known[str(seq)] for seq in newest_first), also=also)
 
     async def forget_checkpoints(self, session: str, question: int) -> None:
         """Take the checkpoints from a question on out of a branch that begins before it."""
@@ -181,16 +164,22 @@ class Agent:
 
     async def _turn(self, session: str, observer: AgentObserver) -> Reply:
         """The model's reply to the history as it is."""
-        recorder = _ReplyRecorder(observer)
+        text: list[str] = []
+
+        def on_delta(delta: Delta) -> None:
+            if delta.kind == "text":
+                text.append(delta.text)
+            observer.on_delta(delta)
+
         tools = await self.toolbox.schemas_for(self.runtime, session)
         try:
-            reply = await run_turn(self.runtime, session, (), tools=tools, on_delta=recorder)
+            reply = await run_turn(self.runtime, session, (), tools=tools, on_delta=on_delta)
         except asyncio.CancelledError:
-            await uninterruptible(keep_partial_reply(self.runtime, session, "".join(recorder.text)))
+            await uninterruptible(keep_partial_reply(self.runtime, session, "".join(text)))
             raise
         except ProviderRefused as refused:
             if refused.partial is not None:
-                await keep_partial_reply(self.runtime, session, "".join(recorder.text), BROKEN_OFF)
+                await keep_partial_reply(self.runtime, session, "".join(text), BROKEN_OFF)
             raise
         self.toolbox.record_calls(session, calls_of(reply.message))
         observer.on_reply(reply)

@@ -111,12 +111,13 @@ class OutputTail:
 class CommandOutput:
     """All output of a command, or its first and last part where it is larger than `keep_chars`."""
 
-    def __init__(self, keep_chars: int) -> None:
-        self._head_room = int(keep_chars * _HEAD_SHARE)
+    def __init__(self, keep_chars: int, head_share: float = _HEAD_SHARE) -> None:
+        self._head_room = int(keep_chars * head_share)
         self._head: list[str] = []
-        self._tail = OutputTail(keep_chars - self._head_room)
         self._decoder = OutputDecoder()
         self._overwrites = CarriageReturnFilter()
+        self.tail = OutputTail(keep_chars - self._head_room)
+        """What follows the first part."""
 
     def feed(self, piece: bytes) -> str:
         """Add a piece; returns its text for an observer."""
@@ -124,10 +125,19 @@ class CommandOutput:
         self._keep(self._overwrites.feed(text))
         return text
 
+    def flush(self) -> None:
+        """Count a line that has not ended as one."""
+        self._keep(self._overwrites.flush())
+
+    def end(self) -> None:
+        """Nothing follows."""
+        self._keep(self._overwrites.feed(self._decoder.feed(b"", is_last=True)))
+        self.flush()
+
     def text(self) -> str:
         """Everything, after the last piece."""
-        self._keep(self._overwrites.feed(self._decoder.feed(b"", is_last=True)) + self._overwrites.flush())
-        gone, tail = self._tail.since(0)
+        self.end()
+        gone, tail = self.tail.since(0)
         left_out = f"\n[{gone:,} chars left out here]\n" if gone else ""
         return "".join(self._head) + left_out + tail
 
@@ -136,4 +146,4 @@ class CommandOutput:
             part, text = text[: self._head_room], text[self._head_room :]
             self._head.append(part)
             self._head_room -= len(part)
-        self._tail.add(text)
+        self.tail.add(text)

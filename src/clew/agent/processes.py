@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from clew.agent.approvals import Risk
-from clew.agent.process_output import CarriageReturnFilter, OutputDecoder, OutputTail
+from clew.agent.process_output import CommandOutput
 from clew.providers import PROVIDER_PRESETS
 
 GRACE_SECONDS = 2.0
@@ -34,7 +34,7 @@ MAX_ENDED = 64
 OUTPUT_CHARS = 1_000_000
 """Of a background command: the last part is kept."""
 
-OnBytes = Callable[[bytes], None]
+OnBytes = Callable[[bytes], object]
 
 
 _PARENT_SCRIPT = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?'
@@ -260,18 +260,18 @@ class BackgroundCommand:
         self.command = command
         self.exit_code: int | None = None
         self.was_stopped = False
+        self.is_reported = False
+        """Whether a result has its end already."""
         self.seconds = 0.0
         self._process: ProcessGroup
         self._watching: asyncio.Task[None]
-        self._decoder = OutputDecoder()
-        self._overwrites = CarriageReturnFilter()
-        self._tail = OutputTail(OUTPUT_CHARS)
+        self._output = CommandOutput(OUTPUT_CHARS, head_share=0)
         self._read_chars = 0
         self.left: list[LeftCode] = []
         """What it left that would run outside the sandbox, until a person decided about it."""
 
     async def start(self, arguments: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
-        self._process = await ProcessGroup.start(arguments, folder, environ, self._on_bytes)
+        self._process = await ProcessGroup.start(arguments, folder, environ, self._output.feed)
         self._watching = asyncio.create_task(self._watch(self._process))
 
     @property
@@ -287,15 +287,15 @@ class BackgroundCommand:
 
     def new_output(self) -> tuple[int, str]:
         """What was printed since the last call: how many chars of it are lost, and the rest."""
-        self._tail.add(self._overwrites.flush())
-        gone, text = self._tail.since(self._read_chars)
-        self._read_chars = self._tail.total_chars
+        self._output.flush()
+        gone, text = self._output.tail.since(self._read_chars)
+        self._read_chars = self._output.tail.total_chars
         return gone, text
 
     def last_output(self, lines: int) -> str:
-        self._tail.add(self._overwrites.flush())
-        self._read_chars = self._tail.total_chars
-        return "\n".join(self._tail.since(0)[1].splitlines()[-lines:])
+        self._output.flush()
+        self._read_chars = self._output.tail.total_chars
+        return "\n".join(self._output.tail.since(0)[1].splitlines()[-lines:])
 
     async def wait(self, seconds: float) -> None:
         """Wait until it has ended, or the time is up."""
@@ -308,9 +308,6 @@ class BackgroundCommand:
             await self._process.end()
         await asyncio.wait([self._watching])
 
-    def _on_bytes(self, piece: bytes) -> None:
-        self._tail.add(self._overwrites.feed(self._decoder.feed(piece)))
-
     async def _watch(self, running: ProcessGroup) -> None:
         async with watched(self._sandbox) as aside:
             code = await running.exit_code()
@@ -318,8 +315,8 @@ class BackgroundCommand:
             await running.end()
         self.left = aside
         for left in aside:
-            self._tail.add(f"\n[{left}]\n")
-        self._tail.add(self._overwrites.feed(self._decoder.feed(b"", is_last=True)))
+            self._output.tail.add(f"\n[{left}]\n")
+        self._output.end()
         self.seconds = time.monotonic() - running.started
         self.exit_code = code
 
@@ -332,7 +329,6 @@ class BackgroundCommands:
         self._sandbox = sandbox
         self._commands: dict[str, BackgroundCommand] = {}
         self._started = 0
-        self._reported: set[str] = set()
 
     @property
     def commands(self) -> tuple[BackgroundCommand, ...]:
@@ -383,14 +379,10 @@ class BackgroundCommands:
 
     def newly_ended(self) -> tuple[BackgroundCommand, ...]:
         """Those whose end was not reported yet; they count as reported from now on."""
-        ended = tuple(command for command in self.commands if command.has_ended and command.id not in self._reported)
-        self._reported.update(command.id for command in ended)
+        ended = tuple(command for command in self.commands if command.has_ended and not command.is_reported)
+        for command in ended:
+            command.is_reported = True
         return ended
-
-    def mark_reported(self, command: BackgroundCommand) -> None:
-        """Its end, if it has ended, is in a result already."""
-        if command.has_ended:
-            self._reported.add(command.id)
 
     async def close(self) -> None:
         await asyncio.gather(*(command.stop() for command in self.commands))

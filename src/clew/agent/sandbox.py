@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from clew.agent.files.file_types import secret_kind
+from clew.agent.files.file_types import TABLES, secret_kind
 from clew.agent.git_controls import TrustedGit
 from clew.agent.processes import LeftCode, path_outside
 from clew.errors import SandboxUnavailable
@@ -25,14 +25,7 @@ from clew.redact import redact_text
 
 SETTING = "terminal.sandbox"
 _PROBE_SECONDS = 20.0
-_VISIBLE_IN_HOME = (
-    ".gitconfig .config/git/config .config/git/ignore .config/git/attributes .terminfo .nix-profile .pyenv .nvm "
-    ".rustup .asdf .rbenv .sdkman .volta .opam .ghcup .julia .dotnet .nuget/packages .pub-cache/hosted .deno/bin "
-    ".local/bin .local/lib .local/pipx .local/share/uv .local/share/pipx .local/share/pnpm .local/share/mise "
-    ".local/share/fnm .local/share/virtualenvs .cargo/bin .cargo/registry .cargo/git .cargo/env .bun/bin "
-    ".bun/install .m2/repository .m2/wrapper .gradle/caches .gradle/wrapper .cache/pip .cache/uv .cache/go-build "
-    ".cache/yarn .cache/ms-playwright .cache/pre-commit"
-).split()
+_VISIBLE_IN_HOME = TABLES["visible_in_home"].split()
 """Tools, and what they fetched. All else in the home folder that begins with a dot is hidden: programs keep their
 credentials there, those of tomorrow too."""
 _HIDDEN_AMONG_TOOLS = (".local/share/uv/credentials", ".julia/servers", ".dotnet/corefx")

@@ -186,7 +186,7 @@ class _Reader:
         elif after == "{":
             self._read_braced(builder, in_quotes)
         elif after == "'" and not in_quotes:
-            builder.parts.append(self._read_ansi_quoted())
+            builder.parts.append(unescape(self._take_escaped("'", self.at + 2)))
         elif after == '"' and not in_quotes:
             self.at += 1
         elif name := _NAME.match(self.text, self.at + 1):
@@ -270,17 +270,11 @@ class _Reader:
         self.at += 1
 
     def _read_backtick(self, builder: _WordBuilder) -> None:
-        end = self.at + 1
-        while end < len(self.text) and self.text[end] != "`":
-            end += 2 if self.text[end] == "\\" else 1
-        if end >= len(self.text):
-            raise UnreadableCommand("a ` is not closed")
-        text = re.sub(r"\\([`\\$])", r"\1", self.text[self.at + 1 : end])
+        text = re.sub(r"\\([`\\$])", r"\1", self._take_escaped("`", self.at + 1))
         self._subshell_count += 1
         inner = _Reader(text, self.variables, self.depth, (*self._subshells, self._subshell_count))
         with inner._nested():
             inner.read_commands("")
-        self.at = end + 1
         self.found.extend(inner.found)
         builder.substitutions.extend(inner.found)
         builder.parts.append(self._output_of(tuple(inner.found)))
@@ -290,14 +284,15 @@ class _Reader:
         self.at += 2
         return Word(UNKNOWN, substitutions=self._read_subshell(")"))
 
-    def _read_ansi_quoted(self) -> str:
-        end = self.at + 2
-        while end < len(self.text) and self.text[end] != "'":
+    def _take_escaped(self, mark: str, start: int) -> str:
+        """The text up to a mark before which there is no backslash."""
+        end = start
+        while end < len(self.text) and self.text[end] != mark:
             end += 2 if self.text[end] == "\\" else 1
         if end >= len(self.text):
-            raise UnreadableCommand("a $' is not closed")
-        raw, self.at = self.text[self.at + 2 : end], end + 1
-        return _ESCAPED.sub(_unescaped, raw)
+            raise UnreadableCommand(f"a {mark} is not closed")
+        self.at = end + 1
+        return self.text[start:end]
 
     @contextmanager
     def _nested(self) -> Iterator[None]:

@@ -1,6 +1,6 @@
 """The risk of a shell command before it runs, with reasons.
 
-`risk.toml` holds the tables (`tables` reads them); `rules`, `nested` and `secret_reads` apply them to one command.
+`risk.toml` holds the tables (`tables` reads them); `rules` and `reads` apply them to one command.
 `assess` goes through a command line as `clew.shell` reads it. Nothing is run and no question is asked.
 """
 

@@ -196,7 +196,8 @@ class _CommandAssessor:
             self._paths,
             self._environ,
             frozenset(self._own_jobs),
-            in_venv=self._in_venv,
+            self._in_venv,
+            next((one for one in line.commands if one.piped_from is simple), None),
         )
         yield from redirecting(command)
         yield from redirected_reads(command)
@@ -322,8 +323,11 @@ class _CommandAssessor:
             written = [redirect.target.text for redirect in command.parsed.redirects if redirect.writes]
             names = [*command.texts, *written]
             self._downloaded.update(name for text in names if (name := text.rpartition("/")[2]) and text[:1] != "-")
-        elif "/" in command.parsed.words[0].text and command.name in self._downloaded:
-            yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
+        elif "/" in command.parsed.words[0].text and self._downloaded:
+            # What is not there yet is in an archive that the line downloads.
+            is_new = not os.path.lexists(command.path_of(command.parsed.words[0]).path)
+            if command.name in self._downloaded or is_new:
+                yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
 
     def _runs_cloned(self, command: InspectedCommand) -> bool:
         paths = list(files_run(command)) if self._cloned else []

@@ -76,6 +76,8 @@ class InspectedCommand:
     own_jobs: frozenset[str] = frozenset()
     """Variables that hold ids of processes started on the same line."""
     in_venv: bool = False
+    piped_into: SimpleCommand | None = None
+    """The command that reads its output."""
     texts: list[str] = field(init=False)
     positional: list[Word] = field(init=False)
     """Arguments that are no flags, nor the values of flags before a subcommand."""

@@ -15,7 +15,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from clew.agent.command_risk.command import Findings, InspectedCommand, RiskFinding, rule
-from clew.agent.command_risk.tables import DESTINATIONS, NAMES, WRAPPERS, RiskKind, pattern
+from clew.agent.command_risk.tables import (
+    DESTINATIONS,
+    FLAGS_ALONE,
+    NAMES,
+    VALUE_FLAGS,
+    WRAPPERS,
+    RiskKind,
+    pattern,
+)
 from clew.agent.files.file_types import secret_kind
 from clew.agent.files.paths import is_below
 from clew.agent.safe_text import printable_line
@@ -24,13 +32,11 @@ from clew.shell import UNKNOWN, SimpleCommand, Word
 _MAX_ENTRIES = 20_000
 _MAX_CHARS = 65_536
 _MAX_PATTERN = 500
-_SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", "site-packages", ".tox", ".nox"})
-_SECRET_NAMES = (
-    *(".env", ".env.local", ".env.production", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass"),
-    *(".ssh", ".aws", ".gnupg", ".kube", ".docker", ".bash_history", "id_rsa", "id_ed25519"),
-)
-"""Names of secret files, against which patterns are tried."""
-_TELLING = re.compile(r"secret|credential|passw|private.?key", re.IGNORECASE)
+_TELLING = pattern("TELLING", re.IGNORECASE)
+_LEFT_OUT_FLAG = pattern("LEFT_OUT_FLAG")
+_NAMES_NO_FILE = pattern("NAMES_NO_FILE")
+_PLAIN_WORD = pattern("PLAIN_WORD", re.IGNORECASE)
+_LISTS_ALL = pattern("LISTS_ALL")
 
 
 def _glob_finds_secret(glob: str, *, sees_hidden: bool = False) -> bool:
@@ -46,39 +52,22 @@ def _glob_finds_secret(glob: str, *, sees_hidden: bool = False) -> bool:
         return True
     for part in parts:
         is_specific = part.startswith((".", "[", "?")) or (sees_hidden and part.strip("*?.") != "")
-        if _TELLING.search(part) or (is_specific and any(fnmatchcase(name, part.lower()) for name in _SECRET_NAMES)):
+        if _TELLING.search(part) or (
+            is_specific and any(fnmatchcase(name, part.lower()) for name in NAMES["SECRET_NAMES"])
+        ):
             return True
     return False
 
 
 def _regex_finds_secret(text: str, below: str = "") -> bool:
     try:
-        return any(re.search(text, below + name, re.IGNORECASE) for name in _SECRET_NAMES)
+        return any(re.search(text, below + name, re.IGNORECASE) for name in NAMES["SECRET_NAMES"])
     except re.error:
         return True
 
 
 # -- files that a command names ----------------------------------------------------------------------------------------
 
-_LEFT_OUT_FLAG = re.compile(r"--?(?:exclude|ignore|skip|not|no-)\S*$|--env-file\S*$|-x$|-(?:key)?out$")
-"""Flags that name files which are not shown: left out, or passed to a program as its settings."""
-_PLAIN_WORD = re.compile(r"secrets?|credentials|gcloud|cookies", re.IGNORECASE)
-"""Also the name of a branch, a service, a task: a file only where there is one."""
-_FLAGS_ALONE = {
-    **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep"), "EFGHILPRUabchilnoqrsvwxz"),
-    **dict.fromkeys(("sed", "gsed"), "Enrsz"),
-    "rg": "FHLNPSUcilnoqsvwx",
-}
-"""Letters of flags that take no value, of programs that take a pattern after `-e`."""
-_ELSEWHERE = frozenset("adb docker kubectl nerdctl oc podman ssh vagrant".split())
-"""Most of their arguments are paths of another machine or of a container."""
-_OF_THIS_MACHINE = frozenset("--build-arg --file --filename --from-file --mount --volume -f -v".split())
-"""Their flags that name files of this machine."""
-_NAMES_NO_FILE = re.compile(
-    r"--?(?:prefix|destdir|install-dir|rootdir|grep|m|message|title|body|author|url|path|route|endpoint|header|H|"
-    r"regex|pattern|replace|uri|base-?url|mount-?path|subj)$"
-)
-"""Flags whose value looks like a path and is a text, an address or a place for later."""
 _WRAPPER_NAMES = frozenset(name for name in WRAPPERS if " " not in name)
 _ONLY_DOTS = re.compile(r"(?:\.\./?)+")
 """`cmake ..`: the folder that it works for, as a rule."""
@@ -99,7 +88,7 @@ def reading_files(command: InspectedCommand) -> Findings:
         return
     if command.name == "openssl" and _SHOWS_PUBLIC.match(subcommand):
         return  # certificates and requests, whose files look like those of keys
-    words = _files_of_this_machine(command) if command.name in _ELSEWHERE else _named_files(command)
+    words = _files_of_this_machine(command) if command.name in NAMES["ELSEWHERE"] else _named_files(command)
     for word in {word.text: word for word in words}.values():
         if not is_git or subcommand in NAMES["GIT_SHOWS"]:
             yield from secret_file(command, word)
@@ -156,7 +145,7 @@ def _files_of_this_machine(command: InspectedCommand) -> Iterator[Word]:
     """`docker run -v FILE:/x`, `docker build FOLDER`, `docker cp FILE container:/x`, `kubectl -f FILE`."""
     if command.plain[:1] in (["build"], ["cp"]):
         yield from (word for word in command.positional[1:] if not re.match(r"[\w-]+:", word.text))
-    for word in command.values_of(_OF_THIS_MACHINE):
+    for word in command.values_of(NAMES["FLAGS_OF_THIS_MACHINE"]):
         source = re.search(r"(?:^|,)(?:source|src)=([^,]+)", word.text)
         yield replace(word, text=source[1] if source else word.text.partition(":")[0])
 
@@ -174,7 +163,8 @@ def _named_files(command: InspectedCommand) -> Iterator[Word]:
         is_flag_value = before.startswith("--") and command.name != "git"
         is_text = _LEFT_OUT_FLAG.match(before) or _NAMES_NO_FILE.match(before)
         before = word.text
-        if id(word) in left_out or is_text or " " in word.text:
+        is_prose = " " in word.text and not re.match(r"[/~]|\.\.?/", word.text)
+        if id(word) in left_out or is_text or is_prose:
             continue
         for text in _spellings(word.text, is_git=command.name == "git"):
             is_sure = not is_flag_value and (not _PLAIN_WORD.fullmatch(text) or _exists(command, text))
@@ -188,7 +178,7 @@ def _patterns(command: InspectedCommand) -> Iterator[Word]:
         yield from command.positional[:1]
     if command.is_git("grep"):
         yield from command.positional[1:2]
-    alone = _FLAGS_ALONE.get(command.name)
+    alone = FLAGS_ALONE.get(command.name)
     if alone is None:
         return
     takes_pattern, takes_nothing = re.compile(f"-[{alone}]*e|--regexp|--expression"), re.compile(f"-[{alone}]+|--.*=.*")
@@ -228,7 +218,6 @@ def _exists(command: InspectedCommand, text: str) -> bool:
 _REPEATED = re.compile(r"[*+}]\)?[*+{]|\([^)]*[*+][^)]*\)[*+{]")
 """A repetition inside a repetition, which may take exponential time to match."""
 _CREDENTIAL = pattern("CREDENTIAL", re.IGNORECASE)
-_NAMES_ONLY = "-l -L -c -q --files --quiet --count --files-with-matches".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +298,7 @@ def searching_folders(command: InspectedCommand) -> Findings:
         return
     if any(_glob_finds_secret(glob) or secret_kind(glob) for glob in search.included):
         yield _finding(command, "searches secret files, by the names that it includes")
-    elif not search.included and search.sees_hidden and not command.has_flag(*_NAMES_ONLY):
+    elif not search.included and search.sees_hidden and not command.has_flag(*NAMES["LISTS_ONLY"]):
         hunts = any(_CREDENTIAL.search(text) for text in search.patterns)
         if hunts and any(command.paths.is_broad(root) for root in _resolved(command, search.roots)):
             yield _finding(command, "searches the whole project for credentials")
@@ -337,7 +326,7 @@ def _secret_files_below(folder: str) -> Iterator[str]:
     """Files below a folder that usually hold secrets, nearest first; folders of others' code are left out."""
     looked_at = 0
     for here, folders, files in os.walk(folder):
-        folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
+        folders[:] = sorted(set(folders) - NAMES["OTHERS_FOLDERS"])
         looked_at += len(files) + len(folders)
         paths = (os.path.join(here, name) for name in files)  # noqa: PTH118
         yield from (path for path in paths if secret_kind(os.path.relpath(path, folder)))
@@ -351,16 +340,6 @@ def _resolved(command: InspectedCommand, roots: Iterable[str]) -> Iterator[str]:
 
 
 # -- files that other commands list ------------------------------------------------------------------------------------
-
-_NAME_TESTS = frozenset("-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname".split())
-_RUNS = frozenset("-exec -execdir -ok -okdir -x -X --exec --exec-batch".split())
-_FD_VALUED = "-t -e -d -E -g -S --type --extension --max-depth --exclude"
-_PASSES_ON = frozenset("sort uniq head tail tr cut sed awk cat tac shuf nl column tee xargs".split())
-_LISTS_ALL = re.compile(
-    r"(?:ls|tree) (?:.* )?-(?:-almost-all|-all|[A-Za-z]*[aA][A-Za-z]*)(?: |$)|"
-    r"git ls-files (?!.*--exclude-standard)(?:.* )?-(?:-others|[a-z]*o[a-z]*)(?: |$)|"
-    r"rg (?=.*--files)(?:.* )?(?:--hidden|-uu+|-\.)(?: |$)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +362,7 @@ def reading_found_secrets(command: InspectedCommand) -> Findings:
     if command.name in NAMES["FINDERS"]:
         listed = _found(command.name, command.texts)
         for at, text in enumerate(command.texts):
-            if text in _RUNS:
+            if text in NAMES["FIND_RUNS"]:
                 yield from _given(command, command.texts[at + 1 :], listed)
     elif command.name in {"xargs", "parallel"}:
         inner = [text for text in command.texts if not text.startswith("-")]
@@ -421,7 +400,7 @@ def _listed_by(command: InspectedCommand, source: SimpleCommand | None) -> Listi
         name, *texts = (word.text for word in source.words)
         name = name.rpartition("/")[2]
         is_filter = name in {"grep", "egrep", "rg"}
-        if source.piped_from is None or not (is_filter or name in _PASSES_ON):
+        if source.piped_from is None or not (is_filter or name in NAMES["PASSES_ON"]):
             listed = _listed(_with_texts(command, name, texts))
             for one in reversed(filters):
                 listed = _filtered(listed, one)
@@ -457,10 +436,10 @@ def _names_secrets(texts: Iterable[str]) -> bool:
 
 def _found(name: str, texts: list[str]) -> Listing:
     """What `find` or `fd` lists, by its arguments."""
-    ends = next((at for at, text in enumerate(texts) if text in _RUNS), len(texts))
+    ends = next((at for at, text in enumerate(texts) if text in NAMES["FIND_RUNS"]), len(texts))
     texts = texts[:ends]
     if name != "find":
-        valued = _FD_VALUED.split()
+        valued = VALUE_FLAGS["fd"].split()
         plain = [
             one for before, one in zip(["", *texts], texts, strict=False) if one[:1] != "-" and before not in valued
         ]
@@ -471,7 +450,7 @@ def _found(name: str, texts: list[str]) -> Listing:
     roots = tuple(texts[:options]) or (".",)
     names_secrets, is_restricted = any(root.startswith("/proc") or secret_kind(root) for root in roots), False
     for before, test, wanted in zip(["", *texts], texts, texts[1:], strict=False):
-        if test in _NAME_TESTS and before not in {"!", "-not"} and wanted.strip("*./"):
+        if test in NAMES["NAME_TESTS"] and before not in {"!", "-not"} and wanted.strip("*./"):
             is_restricted = True
             is_regex = "regex" in test
             finds = _regex_finds_secret(wanted, "./") if is_regex else _glob_finds_secret(wanted, sees_hidden=True)
@@ -485,25 +464,6 @@ def _filtered(listed: Listing, texts: list[str]) -> Listing:
     if any(re.fullmatch(r"-[A-Za-z]*v[A-Za-z]*|--invert-match", text) for text in texts):
         return Listing(roots=listed.roots) if finds else listed
     return Listing(finds and (listed.names_secrets or listed.is_everything), roots=listed.roots)
-
-
-# -- whole folders -----------------------------------------------------------------------------------------------------
-
-_SERVERS = frozenset("http.server httpd serve http-server live-server darkhttpd miniserve".split())
-_ARCHIVERS = frozenset("tar gtar bsdtar zip 7z rsync cpio pax".split())
-
-
-@rule()
-def copying_folders(command: InspectedCommand) -> Findings:
-    """Archives and servers of the home folder, or of the settings in it."""
-    is_server = command.name in _SERVERS or (command.name in {"php", "ruby"} and {"-S", "-run"} & set(command.texts))
-    is_copy = command.name in _ARCHIVERS or (command.name == "cp" and command.has_flag("-r", "-R", "-a"))
-    for word in command.positional if is_server or is_copy else ():
-        path = command.path_of(word)
-        settings = os.path.join(command.paths.home or "/nonexistent", ".")  # noqa: PTH118
-        is_far = path.location == "outside" and word.text.startswith(("/", "~", "$"))
-        if is_far and (command.paths.is_broad(path.path) or path.path.startswith(settings)):
-            yield _finding(command, f"takes all of {printable_line(path.path)} along, secrets among it")
 
 
 def _finding(command: InspectedCommand, reason: str) -> RiskFinding:

@@ -26,14 +26,13 @@ from clew.agent.command_risk.tables import (
     NAMES,
     OUTPUT_FLAGS,
     PROGRAM_FLAGS,
-    RULE_FILES,
     SECRET_VARIABLE,
     WRITER_VALUE_FLAGS,
     CommandFact,
     RiskKind,
     pattern,
 )
-from clew.agent.files.file_types import lasting_effect
+from clew.agent.files.file_types import lasting_effect, rule_files_of
 from clew.agent.git_controls import common_git_folder, settings_in
 from clew.agent.safe_text import printable_line
 from clew.shell import UNKNOWN, SimpleCommand, Word
@@ -177,26 +176,17 @@ def _git_settings(folder: str | None) -> tuple[dict[str, str], str]:
     if git is None:
         return {}, ""
     try:
-        text = (git / "config").read_text("utf-8")[:_MAX_CONFIG_CHARS]
+        text, head = (git / "config").read_text("utf-8")[:_MAX_CONFIG_CHARS], (git / "HEAD").read_text("utf-8").strip()
         # The last part of a key is without regard to case, a name in the middle is not.
         named = ((key.rpartition("."), value) for key, value in settings_in(text))
-        return {f"{section}.{key.lower()}": value for (section, _, key), value in named}, _head(git)
+        return {f"{section}.{key.lower()}": value for (section, _, key), value in named}, head
     except (OSError, UnicodeDecodeError):
         return {}, ""
-
-
-def _head(git: Path) -> str:
-    try:
-        return (git / "HEAD").read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 # -- deleting and writing over -----------------------------------------------------------------------------------------
 
 _CACHES = pattern("CACHES")
-_EMPTIES = re.compile(r"(?:1?,\$|1|,|%)?(?:d|s(.)\^?\.\*\$?\1\1g?)|")
-"""Scripts of sed and perl that leave nothing of a file."""
 _TEMPLATE = re.compile(r"\.(?:example|sample|template|dist|defaults?)$")
 _EDITS_FILES = NAMES["COMPRESSORS"] | frozenset(
     "chgrp chmod chown mkdir mkfifo mknod patch perl rmdir sed touch".split()
@@ -261,6 +251,19 @@ def deleting_found_files(command: InspectedCommand) -> Findings:
         yield command.finding(RiskKind.DELETE, reason, always_ask=is_far)
 
 
+@rule("mv")
+def moving_away(command: InspectedCommand) -> Findings:
+    """`mv notes.db /tmp/`: a scratch folder is emptied by the system."""
+    target = next(command.values_of({"-t", "--target-directory"}), None) or next(
+        iter(command.positional[1:][-1:]), None
+    )
+    if target is None or command.path_of(target).location != "scratch":
+        return
+    sources = [word for word in command.positional if word is not target]
+    if any(command.path_of(word).location == "inside" and not _is_made_again(command, word) for word in sources):
+        yield command.finding(RiskKind.DELETE, "moves work to a scratch folder, which is emptied")
+
+
 @rule("git")
 def discarding_changes(command: InspectedCommand) -> Findings:
     """`git checkout FILE`: the disk shows whether it is a file or a branch."""
@@ -287,15 +290,10 @@ def overwriting_files(command: InspectedCommand) -> Findings:
 
 def _overwritten(command: InspectedCommand) -> Iterator[Word]:
     first = next(iter(command.texts), "")
-    # BSD's `sed -i ''` has an empty argument that is no script.
-    scripts = command.texts if command.name == "perl" else filter(None, command.texts)
-    empties = command.name in {"sed", "perl"} and any(map(_EMPTIES.fullmatch, scripts))
     yield from (one.target for one in command.parsed.redirects if one.operator in {">", ">|", "&>"})
     if command.name == "mv":
         yield from command.positional[1:][-1:]
-    elif empties or not (
-        command.name in _EDITS_FILES or (command.name == "tee" and command.has_flag("-a", "--append"))
-    ):
+    elif not (command.name in _EDITS_FILES or (command.name == "tee" and command.has_flag("-a", "--append"))):
         yield from (word for word in written_words(command) if command.texts.count(word.text) < 2)
     if command.name == "gawk" and "inplace" in command.texts:
         yield from command.positional[1:]
@@ -420,6 +418,7 @@ def _known_path(command: InspectedCommand, word: Word) -> str | None:
 # -- variables, the network, processes ---------------------------------------------------------------------------------
 
 _KEEPS_VARIABLES = frozenset("test [ [[ : true export declare local typeset readonly unset if while read".split())
+_ASKS_FOR_SECRET = re.compile(r"api|auth|cred|key|pass|pat$|pwd|secret|sk|token|url")
 _SENDS = pattern("SENDS")
 _METHOD = re.compile(r"^(?:(?:-X|--request=?|--method=?)\s*)?(?:POST|PUT|PATCH|DELETE)$")
 _ADDRESS = re.compile(r"^\w+://|^(?:localhost|127\.0\.0\.1|\[::1\])|^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)", re.IGNORECASE)
@@ -436,13 +435,26 @@ def showing_variables(command: InspectedCommand) -> Findings:
         "declare": not command.plain and (not command.args or command.has_flag("-p", "-x")),
         "typeset": not command.plain,
     }.get(command.name, False)
-    if shows_all and not command.has_flag("--help", "--version"):
+    if shows_all and not command.has_flag("--help", "--version") and not _is_filtered(command):
         yield command.finding(RiskKind.SECRETS, "shows every variable, with the keys among them", "every variable")
     names = [name for word in _shown_words(command) for name in word.variables]
     names += command.plain if command.name == "printenv" else []
     if found := next((name for name in names if name == UNKNOWN or SECRET_VARIABLE.search(name)), None):
         name = "a variable" if found == UNKNOWN else printable_line(found)
         yield command.finding(RiskKind.SECRETS, f"shows the secret in {name}", name)
+
+
+def _is_filtered(command: InspectedCommand) -> bool:
+    """Whether a `grep` in the pipe leaves no secret: `env | grep PATH`."""
+    reader = command.piped_into
+    if reader is None or not reader.words or reader.words[0].text not in NAMES["SEARCHERS"]:
+        return False
+    flags = [word.text for word in reader.words[1:] if word.text.startswith("-")]
+    wanted = " ".join(word.text for word in reader.words[1:] if not word.text.startswith("-")).strip("^=").lower()
+    if any(re.match(r"-\w*[vef]|--", flag) for flag in flags) or not re.fullmatch(r"\w{3,}", wanted):
+        return False
+    secrets = [f"{name}={value}" for name, value in (command.environ or {}).items() if SECRET_VARIABLE.search(name)]
+    return not _ASKS_FOR_SECRET.search(wanted) and not any(wanted in secret.lower() for secret in secrets)
 
 
 def _shown_words(command: InspectedCommand) -> Iterator[Word]:
@@ -664,8 +676,8 @@ def _run_words(command: InspectedCommand) -> Iterator[Word]:
         yield from command.positional[:1]
     if " ".join([command.name, *command.plain[:1]]) in NAMES["FILE_RUNNERS"]:
         yield from command.positional[1:2]
-    if command.name in RULE_FILES:
-        yield from map(Word, RULE_FILES[command.name].split())
+    if rules := rule_files_of(command.name):
+        yield from map(Word, rules)
         yield from command.values_of({"-f", "--file", "--makefile", "--justfile"})
 
 

@@ -61,21 +61,25 @@ class Checkpoints:
         known["after"] = _digest(after)
         self._write()
 
-    def restore(self, checkpoint: str, *, also: Collection[str] = ()) -> RestoredFiles:
-        """Put the files of a checkpoint back. Those that others changed since stay, unless `also` names them."""
+    def restore(self, *checkpoints: str, also: Collection[str] = ()) -> RestoredFiles:
+        """Put the files of checkpoints back, newest first. Those that others changed stay, unless `also` has them."""
         done = RestoredFiles()
+        for checkpoint in checkpoints:
+            for path, kept in self._files_of(checkpoint).items():
+                try:
+                    self._restore_file(Path(path), kept, done, is_forced=path in also)
+                except (OSError, InvalidArgument):
+                    done.impossible.append(path)
+        return done
+
+    def _files_of(self, checkpoint: str) -> dict[str, dict[str, str | None]]:
         try:
-            files = json.loads(self._path(checkpoint).read_text(encoding="utf-8"))
+            files: dict[str, dict[str, str | None]] = json.loads(self._path(checkpoint).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return done
+            return {}
         except (OSError, ValueError) as problem:
             raise ClewError(f"the checkpoint {self._path(checkpoint)} cannot be read: {problem}") from problem
-        for path, kept in files.items():
-            try:
-                self._restore_file(Path(path), kept, done, is_forced=path in also)
-            except (OSError, InvalidArgument):
-                done.impossible.append(path)
-        return done
+        return files
 
     def _restore_file(self, path: Path, kept: dict[str, str | None], done: RestoredFiles, *, is_forced: bool) -> None:
         if not kept["is_kept"]:

@@ -51,22 +51,15 @@ class SearchedLine:
     """Where the match begins in it, in chars."""
 
 
-@dataclass(slots=True)
-class SearchStatus:
-    """How a search ended."""
-
-    is_complete: bool = False
-    problem: str = ""
-    is_out_of_time: bool = False
-
-
 class FileSearch:
-    """One search: iterate over `lines` or `names`, then look at `status`."""
+    """One search: iterate over `lines` or `names`; how it ended is known afterwards."""
 
     def __init__(
         self, command: Sequence[str], request: FileSearchRequest, environ: Mapping[str, str], seconds: float
     ) -> None:
-        self.status = SearchStatus()
+        self.is_complete = False
+        self.problem = ""
+        self.is_out_of_time = False
         self._command = command
         self._request = request
         self._environ = environ
@@ -81,7 +74,7 @@ class FileSearch:
                     if self._matches_glob(line.path):
                         yield line
                 elif event["type"] == "summary":
-                    self.status.is_complete = True
+                    self.is_complete = True
 
     async def names(self) -> AsyncIterator[str]:
         async with contextlib.aclosing(self._messages(b"\0")) as messages:
@@ -112,10 +105,10 @@ class FileSearch:
             async with asyncio.timeout(self._seconds):
                 async for message in _split(child.stdout, end):
                     yield message
-                self.status.problem = (await problems).decode("utf-8", "replace").strip()
+                self.problem = (await problems).decode("utf-8", "replace").strip()
                 await child.wait()
         except TimeoutError:
-            self.status.is_out_of_time = True
+            self.is_out_of_time = True
         finally:
             problems.cancel()
             with contextlib.suppress(ProcessLookupError):

@@ -90,48 +90,20 @@ codecs.register_error(LATIN1_FALLBACK, _latin1_fallback)
 
 HEAD_BYTES = 65_536
 
-# Offset, signature, kind.
-_SIGNATURES = (
-    (0, b"\x89PNG\r\n\x1a\n", "PNG image"),
-    (0, b"\xff\xd8\xff", "JPEG image"),
-    (0, b"GIF8", "GIF image"),
-    (8, b"WEBP", "WebP image"),
-    (0, b"BM", "BMP image"),
-    (0, b"%PDF-", "PDF document"),
-    (0, b"PK\x03\x04", "ZIP archive (or a document in one)"),
-    (0, b"\x1f\x8b", "gzip archive"),
-    (0, b"BZh", "bzip2 archive"),
-    (0, b"\xfd7zXZ\x00", "xz archive"),
-    (0, b"\x28\xb5\x2f\xfd", "zstd archive"),
-    (0, b"7z\xbc\xaf\x27\x1c", "7z archive"),
-    (257, b"ustar", "tar archive"),
-    (0, b"SQLite format 3\x00", "SQLite database"),
-    (0, b"\x7fELF", "ELF program or library"),
-    (0, b"\xcf\xfa\xed\xfe", "Mach-O program"),
-    (0, b"MZ", "Windows program"),
-    (0, b"\x00asm", "WebAssembly module"),
-    (0, b"\xca\xfe\xba\xbe", "Java class"),
-    (0, b"PAR1", "Parquet table"),
-    (0, b"GGUF", "GGUF model"),
-    (4, b"ftyp", "MP4 video"),
-    (0, b"OggS", "Ogg audio or video"),
-    (0, b"ID3", "MP3 audio"),
-    (0, b"wOF2", "font"),
-)
-
 
 def binary_kind(head: bytes) -> str:
     """The kind of a binary file, by its first bytes; with the size in pixels, where it is an image."""
-    kind = next((kind for offset, signature, kind in _SIGNATURES if head.startswith(signature, offset)), "binary file")
+    rows = ((offset, signature.encode("latin-1"), kind) for offset, signature, kind in TABLES["signatures"])
+    kind = next((kind for offset, signature, kind in rows if head.startswith(signature, offset)), "binary file")
     size = image_size_in_header(head) if kind.endswith("image") else None
     return f"{kind}, {size[0]} x {size[1]} pixels" if size else kind
 
 
-_TABLES = tomllib.loads(read_beside(__file__, "files.toml").decode())
-_NOT_SECRET = re.compile(_TABLES["not_secret"], re.IGNORECASE)
+TABLES = tomllib.loads(read_beside(__file__, "files.toml").decode())
+_NOT_SECRET = re.compile(TABLES["not_secret"], re.IGNORECASE)
 _MAX_PATH_CHARS = 4_096
 """No system has a longer path; of a longer text the end is searched."""
-_SECRET_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _TABLES["secret"])
+_SECRET_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in TABLES["secret"])
 
 
 def secret_kind(text: str) -> str | None:
@@ -146,7 +118,7 @@ def secret_kind(text: str) -> str | None:
     return next((kind for pattern, kind in _SECRET_PATTERNS if any(pattern.search(name) for name in names)), None)
 
 
-_PUBLIC_FILES = re.compile(_TABLES["public"])
+_PUBLIC_FILES = re.compile(TABLES["public"])
 
 
 def is_public_file(path: str) -> bool:
@@ -157,7 +129,17 @@ def is_public_file(path: str) -> bool:
     return _PUBLIC_FILES.fullmatch(path) is not None and secret_kind(path) is None
 
 
-_LASTING_PATTERNS = tuple((re.compile(pattern), effect) for pattern, effect in _TABLES["lasting"])
+_RULE_FILES = tuple(
+    (re.compile(f"(?:.*/)?(?:{names})"), files.split()) for names, files in TABLES["rule_files"].items()
+)
+
+
+def rule_files_of(program: str) -> list[str]:
+    """Names of the files in which a program looks for commands by default, by its name or path."""
+    return [file for names, files in _RULE_FILES if names.fullmatch(program) for file in files]
+
+
+_LASTING_PATTERNS = tuple((re.compile(pattern), effect) for pattern, effect in TABLES["lasting"])
 _PACKAGE_SCRIPT = re.compile(
     r"\"(?:(?:pre|post)?(?:install|pack|publish|version)|prepare|prepublishOnly|dependencies)\"\s*:\s*\""
 )

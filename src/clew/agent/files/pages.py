@@ -43,14 +43,6 @@ class FilePage:
         return self.first + len(self.lines) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class LineExcerpt:
-    """A part of one line."""
-
-    text: str
-    is_end: bool
-
-
 def read_page(file: BinaryIO, offset: int, limit: int, page_chars: int = PAGE_CHARS) -> FilePage:
     """The page that begins at line `offset`, counted from 1. A page past the end has no lines, but the total.
 
@@ -77,10 +69,10 @@ def read_page(file: BinaryIO, offset: int, limit: int, page_chars: int = PAGE_CH
     return page
 
 
-def read_line_excerpt(file: BinaryIO, line: int, column: int, page_chars: int = PAGE_CHARS) -> LineExcerpt | None:
-    """The chars of a line from `column` on, counted from 1; None where there is no such line or char.
+def read_line_excerpt(file: BinaryIO, line: int, column: int, page_chars: int = PAGE_CHARS) -> tuple[str, bool] | None:
+    """The chars of a line from `column` on, counted from 1, and whether the line ends with them.
 
-    Closes the file.
+    None where there is no such line or char. Closes the file.
     """
     before, found, is_ended = column - 1, "", False
     with _text_of(file) as text:
@@ -92,8 +84,8 @@ def read_line_excerpt(file: BinaryIO, line: int, column: int, page_chars: int = 
             found += shown[before:]
             before = max(0, before - len(shown))
             if len(found) > page_chars:
-                return LineExcerpt(found[:page_chars], is_end=False)
-    return LineExcerpt(found, is_end=True) if found else None
+                return found[:page_chars], False
+    return (found, True) if found else None
 
 
 def _text_of(file: BinaryIO) -> TextIO:

@@ -21,24 +21,13 @@ _MAX_TOLERANT_LINES = 1_000
 """A longer passage has to be there exactly: comparing takes time with the square of its lines."""
 
 
-def _collapsed(line: str) -> str:
-    return " ".join(line.split())
-
-
-@dataclass(frozen=True, slots=True)
-class _Tolerance:
-    """A difference between lines that still counts as a match."""
-
-    name: str
-    key: Callable[[str], str]
-    may_reindent: bool
-
-
-_TOLERANCES = (
-    _Tolerance("space at line ends", str.rstrip, may_reindent=False),
-    _Tolerance("indentation", str.strip, may_reindent=True),
-    _Tolerance("white space", _collapsed, may_reindent=True),
-)
+_TOLERANCES: dict[str, Callable[[str], str]] = {
+    "space at line ends": str.rstrip,
+    "indentation": str.strip,
+    "white space": lambda line: " ".join(line.split()),
+}
+"""Differences between lines that still count as a match, each with what it leaves of a line."""
+_KEEPS_INDENT = "space at line ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +105,7 @@ def find_passage(
     for tolerance in _TOLERANCES:
         replacements = tuple(islice(_tolerated(lines, old, new, tolerance, everywhere), most))
         if replacements:
-            return _decided(normalized, replacements, tolerance.name, everywhere)
+            return _decided(normalized, replacements, tolerance, everywhere)
     return None
 
 
@@ -157,16 +146,16 @@ class _LineIndex:
         return Replacement(start, end + (not new_lines and has_newline), "\n".join(new_lines))
 
 
-def _tolerated(lines: _LineIndex, old: str, new: str, tolerance: _Tolerance, everywhere: bool) -> Iterator[Replacement]:
+def _tolerated(lines: _LineIndex, old: str, new: str, tolerance: str, everywhere: bool) -> Iterator[Replacement]:
     written, wanted = _as_lines(old, new)
     opcodes = SequenceMatcher(None, written, wanted, autojunk=False).get_opcodes()
-    taken_to = 0
-    for first in _windows([tolerance.key(line) for line in lines.lines], [tolerance.key(line) for line in written]):
+    taken_to, key = 0, _TOLERANCES[tolerance]
+    for first in _windows([*map(key, lines.lines)], [*map(key, written)]):
         if everywhere and first < taken_to:
             continue
         after = first + len(written)
         found = lines.lines[first:after]
-        change = indent_change_between(written, found) if tolerance.may_reindent else str
+        change = str if tolerance == _KEEPS_INDENT else indent_change_between(written, found)
         if change is None:
             continue
         taken_to = after

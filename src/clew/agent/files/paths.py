@@ -9,6 +9,7 @@ import difflib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -37,13 +38,6 @@ class ResolvedPath:
     display_name: str
     """For people and models: relative to the project, or absolute where it is outside."""
     zone: Zone
-
-
-@dataclass(frozen=True, slots=True)
-class UnusablePath:
-    """A path that cannot be used, and why."""
-
-    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +82,11 @@ class Workspace:
 
     def read_concerns(self, *paths: object) -> tuple[PathConcern, ...]:
         """Why reading these has to be asked for; what is no path at all is reported by the call itself."""
-        found = (self._concerns("read", target) for target in self._resolved_paths(paths))
-        return tuple(concern for concerns in found for concern in concerns)
+        return tuple(concern for target in self._resolved_paths(paths) for concern in self._concerns("read", target))
 
     def write_concerns(self, *paths: object) -> tuple[PathConcern, ...]:
-        found = (self._concerns("write", target) for target in self._resolved_paths(paths) if not _in_git(target.path))
-        return tuple(concern for concerns in found for concern in concerns)
+        targets = (target for target in self._resolved_paths(paths) if not _in_git(target.path))
+        return tuple(concern for target in targets for concern in self._concerns("write", target))
 
     def secret_concerns(self, *paths: object) -> tuple[PathConcern, ...]:
         """Why showing these has to be asked for, wherever they are."""
@@ -101,13 +94,13 @@ class Workspace:
 
     def lasting_concerns(self, path: object, text: str) -> tuple[PathConcern, ...]:
         """Why writing this text there has to be asked for: later sessions read it, or it runs by itself."""
-        target = self.resolve(path)
-        if isinstance(target, UnusablePath) or _in_git(target.path):
-            return ()
-        effect = lasting_effect(target.display_name, text)
-        if effect is None:
-            return ()
-        return (PathConcern(f"{target.display_name} is {effect}", f"write lasting: {target.path}"),)
+        targets = (target for target in self._resolved_paths([path]) if not _in_git(target.path))
+        found = ((target, lasting_effect(target.display_name, text)) for target in targets)
+        return tuple(
+            PathConcern(f"{target.display_name} is {effect}", f"write lasting: {target.path}")
+            for target, effect in found
+            if effect
+        )
 
     def withdraw(self, *paths: object) -> None:
         """A person refused these: they do not count as agreed to."""
@@ -118,12 +111,12 @@ class Workspace:
 
     def path_to_read(self, path: object) -> ResolvedPath:
         """The path to read. Raises InvalidArgument where it cannot be used, or is outside and no person was asked."""
-        target = self._usable(path)
+        target = self.resolve(path)
         self._check_agreed("read", target)
         return target
 
     def path_to_write(self, path: object) -> ResolvedPath:
-        target = self._usable(path)
+        target = self.resolve(path)
         if _in_git(target.path):
             raise InvalidArgument(
                 f"{target.display_name} is inside .git, which only git itself may write; use git commands"
@@ -131,19 +124,22 @@ class Workspace:
         self._check_agreed("write", target)
         return target
 
-    def resolve(self, path: object) -> ResolvedPath | UnusablePath:
-        """A path as a model wrote it: relative to the project, `~` for the home folder, links followed."""
+    def resolve(self, path: object) -> ResolvedPath:
+        """A path as a model wrote it: relative to the project, `~` for the home folder, links followed.
+
+        Raises InvalidArgument where it cannot be used.
+        """
         problem = _problem_with(path)
         if problem or not isinstance(path, str):
-            return UnusablePath(problem or f"{path!r} is no path")
+            raise InvalidArgument(problem or f"{path!r} is no path")
         try:
             given = Path(path).expanduser() if path == "~" or path.startswith("~/") else Path(path)
             found = (self.root / given).resolve()
             kind = _special_kind(found)
-        except (OSError, RuntimeError, ValueError) as problem:
-            return UnusablePath(f"{path!r} cannot be resolved: {problem}")
+        except (OSError, RuntimeError, ValueError) as failed:
+            raise InvalidArgument(f"{path!r} cannot be resolved: {failed}") from failed
         if kind:
-            return UnusablePath(f"{path!r} is a {kind}; only files and folders can be read or written")
+            raise InvalidArgument(f"{path!r} is a {kind}; only files and folders can be read or written")
         return ResolvedPath(found, self.display_name(found), self._zone(found, str(self.root / given)))
 
     def display_name(self, path: Path) -> str:
@@ -156,8 +152,12 @@ class Workspace:
         return secret_kind(inside.as_posix())
 
     def _resolved_paths(self, paths: Iterable[object]) -> Iterable[ResolvedPath]:
-        resolved = (self.resolve(path) for path in paths)
-        return (target for target in dict.fromkeys(resolved) if isinstance(target, ResolvedPath))
+        """Those that can be used, each once."""
+        found: dict[ResolvedPath, None] = {}
+        for path in paths:
+            with suppress(InvalidArgument):
+                found[self.resolve(path)] = None
+        return found
 
     def _concerns(self, access: PathAccess, target: ResolvedPath) -> Iterable[PathConcern]:
         if not self._is_allowed(access, target):
@@ -177,12 +177,6 @@ class Workspace:
         if target.zone == "read_only":
             return f"{target.path} is in a folder that is only for reading"
         return f"{target.path} is outside the project {self.root}"
-
-    def _usable(self, path: object) -> ResolvedPath:
-        target = self.resolve(path)
-        if isinstance(target, UnusablePath):
-            raise InvalidArgument(target.problem)
-        return target
 
     def _check_agreed(self, access: PathAccess, target: ResolvedPath) -> None:
         # Where a link moved since the person was asked, this is another path than the one they agreed to.
@@ -268,23 +262,13 @@ def list_folder(folder: Path, offset: int, limit: int) -> str:
 
 def similar_paths(workspace: Workspace, target: ResolvedPath) -> list[str]:
     """Paths that may have been meant instead of a missing one, the most likely first."""
-    parent = target.path.parent
-    near: list[str] = []
-    if parent.is_dir():
-        names = [name for name, _ in zip(_names(parent), range(_MAX_ENTRIES), strict=False)]
-        near = [
-            workspace.display_name(parent / name) for name in difflib.get_close_matches(target.path.name, names, 3, 0.6)
-        ]
-    same = (workspace.display_name(path) for path in _same_name(workspace.root, target.path.name))
-    return list(dict.fromkeys([*near, *same]))[:5]
-
-
-def _names(folder: Path) -> Iterator[str]:
+    parent, name = target.path.parent, target.path.name
     try:
-        with os.scandir(folder) as entries:
-            yield from (entry.name for entry in entries)
+        near = difflib.get_close_matches(name, os.listdir(parent)[:_MAX_ENTRIES], 3, 0.6)  # noqa: PTH208
     except OSError:
-        return
+        near = []
+    paths = [*(parent / one for one in near), *_same_name(workspace.root, name)]
+    return list(dict.fromkeys(map(workspace.display_name, paths)))[:5]
 
 
 def _same_name(root: Path, name: str) -> Iterator[Path]:

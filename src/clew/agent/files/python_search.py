@@ -21,13 +21,12 @@ _PIECE_BYTES = 1 << 20
 _SNIFFED_BYTES = 8_192
 
 
-def walk_files(start: str, skipped: frozenset[str]) -> Iterator[str]:
+FolderRules = list[tuple[str, list["IgnoreRule"]]]
+
+
+def walk_files(folder: str, skipped: frozenset[str], above: FolderRules | None = None) -> Iterator[str]:
     """The files below a folder, in the order of their names, without those that are ignored."""
-    yield from _walk(start, skipped, _rules_above(start))
-
-
-def _walk(folder: str, skipped: frozenset[str], above: list[tuple[str, list[IgnoreRule]]]) -> Iterator[str]:
-    rules = [*above, (folder, _rules_in(folder))]
+    rules = [*(_rules_above(folder) if above is None else above), (folder, _rules_in(folder))]
     try:
         with os.scandir(folder) as found:
             entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
@@ -38,12 +37,12 @@ def _walk(folder: str, skipped: frozenset[str], above: list[tuple[str, list[Igno
         if entry.name in skipped or _ignored(rules, entry.path, is_folder):
             continue
         if is_folder:
-            yield from _walk(entry.path, skipped, rules)
+            yield from walk_files(entry.path, skipped, rules)
         elif entry.is_file(follow_symlinks=False):
             yield entry.path
 
 
-def _ignored(rules: list[tuple[str, list[IgnoreRule]]], path: str, is_folder: bool) -> bool:
+def _ignored(rules: FolderRules, path: str, is_folder: bool) -> bool:
     for folder, folder_rules in reversed(rules):
         answer = is_ignored(folder_rules, os.path.relpath(path, folder), is_folder) if folder_rules else None
         if answer is not None:
@@ -58,7 +57,7 @@ def _rules_in(folder: str) -> list[IgnoreRule]:
         return []
 
 
-def _rules_above(start: str) -> list[tuple[str, list[IgnoreRule]]]:
+def _rules_above(start: str) -> FolderRules:
     return [(str(folder), _rules_in(str(folder))) for folder in reversed(Path(start).parents)]
 
 

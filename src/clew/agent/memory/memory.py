@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -34,6 +34,7 @@ from clew.portable import flush_folder
 from clew.redact import redact, redact_text
 
 MemoryName: TypeAlias = Literal["memory", "user"]
+MemoryAction: TypeAlias = Literal["add", "replace", "remove"]
 MEMORY_FILES: dict[MemoryName, str] = {"memory": "MEMORY.md", "user": "USER.md"}
 MEMORY_CHARS = 4_000
 USER_CHARS = 2_000
@@ -64,7 +65,7 @@ class MemoryChangeResult:
 class _MemoryChange:
     """A requested change."""
 
-    action: Literal["add", "replace", "remove"]
+    action: MemoryAction
     which: MemoryName
     entry: str = ""
     old: str = ""
@@ -106,15 +107,26 @@ class Memory:
 
     async def add(self, which: MemoryName, text: str, session: str = "") -> MemoryChangeResult:
         """Add an entry."""
-        return await self._change(_MemoryChange("add", which, text, session=session))
+        return await self.change("add", which, text, session=session)
 
     async def replace(self, which: MemoryName, old: str, text: str, session: str = "") -> MemoryChangeResult:
         """Replace the one entry that contains `old`."""
-        return await self._change(_MemoryChange("replace", which, text, old, session))
+        return await self.change("replace", which, text, old, session)
 
     async def remove(self, which: MemoryName, old: str, session: str = "") -> MemoryChangeResult:
         """Remove the one entry that contains `old`."""
-        return await self._change(_MemoryChange("remove", which, "", old, session))
+        return await self.change("remove", which, "", old, session)
+
+    async def change(
+        self, action: MemoryAction, which: MemoryName, text: str = "", old: str = "", session: str = ""
+    ) -> MemoryChangeResult:
+        """Add, replace or remove an entry; `old` is a part of the entry that is meant."""
+        entry = clean_entry(text)
+        refusal = None if action == "remove" else _refusal(entry)
+        if refusal is not None:
+            return MemoryChangeResult(False, refusal)
+        change = _MemoryChange(action, which, entry, old, session)
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._change_now, change)
 
     async def commit(self) -> None:
         """Before a compaction ends a session: wait until every change begun so far is on disk. Never raises."""
@@ -146,14 +158,6 @@ class Memory:
     def _fullness(self, which: MemoryName, text: str) -> str:
         used, max_chars = len(text.strip()), self.limits[which]
         return f"{MEMORY_FILES[which]} is {used * 100 // max_chars}% full ({used:,} of {max_chars:,} chars)"
-
-    async def _change(self, change: _MemoryChange) -> MemoryChangeResult:
-        entry = clean_entry(change.entry)
-        refusal = None if change.action == "remove" else _refusal(entry)
-        if refusal is not None:
-            return MemoryChangeResult(False, refusal)
-        change = replace(change, entry=entry)
-        return await asyncio.get_running_loop().run_in_executor(self._writer, self._change_now, change)
 
     def _change_now(self, change: _MemoryChange) -> MemoryChangeResult:
         path = self.path(change.which)

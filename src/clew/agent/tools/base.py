@@ -6,15 +6,19 @@ text, a flag as a word. What cannot be read is an InvalidArgument whose message 
 
 from __future__ import annotations
 
+import json
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeAlias
 
 from clew.agent.approvals import Risk
 from clew.agent.files.paths import PathConcern
 from clew.agent.safe_text import printable_line
 from clew.errors import InvalidArgument
+from clew.lazy import read_beside
 from clew.messages import Tool
 
 Arguments: TypeAlias = Mapping[str, Any]
@@ -111,6 +115,20 @@ def function_schema(name: str, description: str, parameters: Mapping[str, Mappin
             },
         },
     }
+
+
+def tool_schema(name: str, called: str = "", **values: object) -> Tool:
+    """The schema that `schemas.toml` has for a tool, under another name if that is given, with values in its text."""
+    text = json.dumps(_schemas()[name])
+    for key, value in values.items():
+        text = text.replace(f"%{key}%", str(value))
+    row = json.loads(text)
+    return function_schema(called or name, row["description"], row["parameters"], *row["required"])
+
+
+@cache
+def _schemas() -> dict[str, Any]:
+    return tomllib.loads(read_beside(__file__, "schemas.toml").decode())
 
 
 def error_result(problem: str) -> ToolResult:

@@ -8,40 +8,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from clew.agent.memory import MEMORY_FILES, Memory, MemoryChangeResult, MemoryName
+from clew.agent.memory import MEMORY_FILES, Memory, MemoryName
 from clew.agent.skills import SKILL_FILE, Skill, skill_text
-from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, function_schema
+from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, tool_schema
 
 MEMORY_ACTIONS = ("add", "replace", "remove", "list")
-
-_MEMORY_DESCRIPTION = (
-    "Your memory across conversations, small and lasting. memory: facts about projects, environment, ways of working; "
-    "user: who the person is and what they prefer. Save what will matter in a later conversation, one short "
-    "paragraph each; never secrets, never the progress of the present task."
-)
 
 
 class MemoryTool(AgentTool):
     """Changes the memory; the system prompt of the present conversation stays as it is."""
 
     name = "memory"
+    schema = tool_schema(name)
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self.schema = function_schema(
-            self.name,
-            _MEMORY_DESCRIPTION,
-            {
-                "action": {"type": "string", "enum": list(MEMORY_ACTIONS)},
-                "which": {"type": "string", "enum": list(MEMORY_FILES)},
-                "text": {"type": "string", "description": "add, replace: the entry"},
-                "old": {"type": "string", "description": "replace, remove: words that only the old entry holds"},
-            },
-            "action",
-            "which",
-        )
 
     def headline(self, arguments: Arguments) -> str:
         text = arguments.get("text") or arguments.get("old") or ""
@@ -59,19 +41,13 @@ class MemoryTool(AgentTool):
                 return error_result(f"{action} needs {name}, a text")
         if action == "list":
             return self._list(which)
-        result = await self._change(action, which, arguments, call.session)
+        text, old = arguments.get("text"), arguments.get("old")
+        result = await self._memory.change(action, which, str(text or ""), str(old or ""), call.session)
         return ToolResult(result.message, is_error=not result.is_done)
 
     def _list(self, which: MemoryName) -> ToolResult:
         entries = "\n".join(f"- {entry}" for entry in self._memory.entries(which)) or "(no entries)"
         return ToolResult(f"{self._memory.fullness(which)}\n{entries}")
-
-    async def _change(self, action: Any, which: MemoryName, arguments: Arguments, session: str) -> MemoryChangeResult:
-        if action == "add":
-            return await self._memory.add(which, arguments["text"], session)
-        if action == "replace":
-            return await self._memory.replace(which, arguments["old"], arguments["text"], session)
-        return await self._memory.remove(which, arguments["old"], session)
 
 
 MAX_SKILL_CHARS = 60_000
@@ -83,16 +59,11 @@ class SkillTool(AgentTool):
     """Returns all of a skill's SKILL.md, and lists the other files in its folder."""
 
     name = "skill"
+    schema = tool_schema(name)
     is_read_only = True
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         self._skills = {skill.name: skill for skill in skills}
-        self.schema = function_schema(
-            self.name,
-            "Open a skill named in the system prompt, before doing what it is for. Gives its instructions in full.",
-            {"name": {"type": "string"}},
-            "name",
-        )
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         del call

@@ -23,9 +23,9 @@ from clew.agent.tools.base import (
     ToolResult,
     error_result,
     flag_argument,
-    function_schema,
     risk_from_concerns,
     text_argument,
+    tool_schema,
 )
 from clew.errors import InvalidArgument
 
@@ -85,28 +85,7 @@ class PatchTool(AgentTool):
     """Replaces passages; the file need not have been read, since a passage that is found is known."""
 
     name = "patch"
-    schema = function_schema(
-        name,
-        "Change passages of text files, several at once. Each `old` must occur once in its file, so give enough lines; "
-        "differing white space is tolerated. Edits of one file are applied in order, all or none.",
-        {
-            "edits": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "path": {"type": "string"},
-                        "old": {"type": "string", "description": "as in the file, no line numbers; empty: new file"},
-                        "new": {"type": "string", "description": "what shall stand there"},
-                        "replace_all": {"type": "boolean", "description": "every occurrence"},
-                    },
-                    "required": ["path", "old", "new"],
-                    "additionalProperties": False,
-                },
-            }
-        },
-        "edits",
-    )
+    schema = tool_schema(name)
 
     def __init__(self, workspace: Workspace, tracker: FileTracker) -> None:
         self._workspace = workspace
@@ -116,9 +95,8 @@ class PatchTool(AgentTool):
         paths = _paths(arguments)
         # Where an edit does not match, the report shows lines of the file.
         concerns = [*self._workspace.write_concerns(*paths), *self._workspace.secret_concerns(*paths)]
-        concerns += [
-            concern for path in paths for concern in self._workspace.lasting_concerns(path, _new_text(arguments))
-        ]
+        text = "\n".join(str(item.get("new", "")) for item in _items(arguments))
+        concerns += [concern for path in paths for concern in self._workspace.lasting_concerns(path, text)]
         return risk_from_concerns(f"patch {', '.join(map(str, paths))}", concerns)
 
     def refused(self, arguments: Arguments) -> None:
@@ -198,18 +176,15 @@ def _edit(number: int, item: object, default_path: object) -> PassageEdit:
         raise InvalidArgument(f"edit {number}: {problem}; nothing was changed") from problem
 
 
+def _items(arguments: Arguments) -> list[Arguments]:
+    raw = arguments.get("edits")
+    return [item for item in (raw if isinstance(raw, list) else [arguments]) if isinstance(item, Mapping)]
+
+
 def _paths(arguments: Arguments) -> list[object]:
-    raw = arguments.get("edits")
-    items = raw if isinstance(raw, list) else [arguments]
     default = arguments.get("path")
-    paths = [default if item.get("path") is None else item["path"] for item in items if isinstance(item, dict)]
+    paths = [default if item.get("path") is None else item["path"] for item in _items(arguments)]
     return list({str(path): path for path in paths}.values())
-
-
-def _new_text(arguments: Arguments) -> str:
-    raw = arguments.get("edits")
-    items = raw if isinstance(raw, list) else [arguments]
-    return "\n".join(str(item.get("new", "")) for item in items if isinstance(item, Mapping))
 
 
 def _open(target: ResolvedPath, edits: Sequence[PassageEdit]) -> tuple[TextFile, FileStamp | None]:

@@ -24,7 +24,7 @@ from clew.agent.files.file_types import (
     dominant_line_ending,
     is_binary,
 )
-from clew.agent.files.pages import MAX_LINES, PAGE_CHARS, FilePage, LineExcerpt, read_line_excerpt, read_page
+from clew.agent.files.pages import MAX_LINES, PAGE_CHARS, FilePage, read_line_excerpt, read_page
 from clew.agent.files.paths import ResolvedPath, Workspace, list_folder, similar_paths
 from clew.agent.tools.base import (
     AgentTool,
@@ -32,10 +32,10 @@ from clew.agent.tools.base import (
     CallContext,
     ToolResult,
     error_result,
-    function_schema,
     number_argument,
     risk_from_concerns,
     text_argument,
+    tool_schema,
 )
 from clew.errors import InvalidArgument
 
@@ -47,21 +47,7 @@ class ReadFileTool(AgentTool):
 
     name = "read_file"
     is_read_only = True
-    schema = function_schema(
-        name,
-        "Read a text file by pages of numbered lines (number, tab, line), or list a folder. "
-        "The last line tells which lines these are and how to go on.",
-        {
-            "path": {"type": "string", "description": "from the project's folder on, or absolute"},
-            "offset": {"type": "integer", "description": "first line, from 1", "default": 1},
-            "limit": {"type": "integer", "description": "lines at most", "default": MAX_LINES},
-            "column": {
-                "type": "integer",
-                "description": "read on within the one line `offset`, from this char: for lines that were cut",
-            },
-        },
-        "path",
-    )
+    schema = tool_schema(name)
 
     def __init__(self, workspace: Workspace, tracker: FileTracker, page_chars: int = PAGE_CHARS) -> None:
         self._workspace = workspace
@@ -138,12 +124,13 @@ def _page_result(page: FilePage, name: str, notes: list[str], size_bytes: int) -
     return ToolResult("\n".join([*lines, f"[{span}{more}{''.join('; ' + note for note in notes)}]"]))
 
 
-def _excerpt_result(excerpt: LineExcerpt | None, name: str, line: int, column: int) -> ToolResult:
+def _excerpt_result(excerpt: tuple[str, bool] | None, name: str, line: int, column: int) -> ToolResult:
     if excerpt is None:
         return error_result(f"{name} has no char {column} in a line {line}; read the line without column first")
-    last = column + len(excerpt.text) - 1
-    more = "; the line ends here" if excerpt.is_end else f"; go on with offset={line}, column={last + 1}"
-    return ToolResult(f"{excerpt.text}\n[line {line}, chars {column}-{last}{more}]")
+    text, is_end = excerpt
+    last = column + len(text) - 1
+    more = "; the line ends here" if is_end else f"; go on with offset={line}, column={last + 1}"
+    return ToolResult(f"{text}\n[line {line}, chars {column}-{last}{more}]")
 
 
 def _bom_notes(head: bytes) -> list[str]:
@@ -176,17 +163,7 @@ class WriteFileTool(AgentTool):
     """Creates files, and replaces those that the agent has read."""
 
     name = "write_file"
-    schema = function_schema(
-        name,
-        "Write a whole text file: create it with its folders, or replace one that you have read. "
-        "To change a part of a file, use patch.",
-        {
-            "path": {"type": "string", "description": "from the project's folder on, or absolute"},
-            "content": {"type": "string", "description": "all of it"},
-        },
-        "path",
-        "content",
-    )
+    schema = tool_schema(name)
 
     def __init__(self, workspace: Workspace, tracker: FileTracker) -> None:
         self._workspace = workspace

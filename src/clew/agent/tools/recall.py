@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.agent.safe_text import fenced, one_line
-from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, function_schema
+from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, tool_schema
 from clew.errors import InvalidArgument
 from clew.messages import text_of
 from clew.store import SearchHit, SearchScope, Session, Store, UnknownSession
@@ -32,12 +32,6 @@ MAX_CHARS = PAGE_CHARS + 4_000
 _THIS = "this"
 _NUMBER = re.compile(r"m?\d{1,12}")
 
-_DESCRIPTION = (
-    "Search everything ever said or run, here and in earlier conversations, or open it word for word. It brings back "
-    "the exact words of what a handoff folded: m12 there is message 12 of this conversation (open=m12). "
-    "Give query to search, or open to read."
-)
-
 
 class RecallTool(AgentTool):
     """Searches and reads the store."""
@@ -48,20 +42,7 @@ class RecallTool(AgentTool):
     def __init__(self, store: Store, name: str = name) -> None:
         self._store = store
         self.name = name
-        self.schema = function_schema(
-            self.name,
-            _DESCRIPTION,
-            {
-                "query": {"type": "string", "description": "any words"},
-                "open": {"type": "string", "description": "m12, m12-m20, m12@3000 (from a char on), or an output's id"},
-                "around": {"type": "string", "description": "with open: words to show a long message around"},
-                "chars": {
-                    "type": "integer",
-                    "description": f"with open: most per message, default {OPENED_CHARS}",
-                },
-                "session": {"type": "string", "description": "id of a hit, or this; default for open: this"},
-            },
-        )
+        self.schema = tool_schema(RecallTool.name, name, OPENED_CHARS=OPENED_CHARS)
 
     def headline(self, arguments: Arguments) -> str:
         subject = arguments.get("query") or arguments.get("open") or arguments.get("around", "")

@@ -24,10 +24,10 @@ from clew.agent.tools.base import (
     ToolResult,
     error_result,
     flag_argument,
-    function_schema,
     number_argument,
     risk_from_concerns,
     text_argument,
+    tool_schema,
 )
 from clew.errors import InvalidArgument
 
@@ -63,25 +63,7 @@ class SearchFilesTool(AgentTool):
 
     name = "search_files"
     is_read_only = True
-    schema = function_schema(
-        name,
-        "Find lines of text files by regular expression, or files by name; not what .gitignore names.",
-        {
-            "pattern": {"type": "string", "description": "regular expression"},
-            "path": {"type": "string", "description": "folder or file", "default": "."},
-            "glob": {"type": "string", "description": "*.py, src/**/*.{ts,tsx}"},
-            "mode": {
-                "type": "string",
-                "enum": list(MODES),
-                "description": "lines, paths of files with matches, matches per file, or paths that fit glob",
-                "default": "content",
-            },
-            "context": {"type": "integer", "description": "lines around each match"},
-            "limit": {"type": "integer", "default": LIMIT},
-            "literal": {"type": "boolean", "description": "pattern is plain text"},
-            "ignore_case": {"type": "boolean"},
-        },
-    )
+    schema = tool_schema(name)
 
     def __init__(self, workspace: Workspace, environ: Mapping[str, str], seconds: float = 20.0) -> None:
         self._workspace = workspace
@@ -134,7 +116,7 @@ class SearchFilesTool(AgentTool):
     async def _matches(self, target: ResolvedPath, request: FileSearchRequest, mode: str, limit: int) -> ToolResult:
         search = self._search(request, use_ripgrep=True)
         results = await self._collect(search, request, mode, limit)
-        if search.status.problem and not search.status.is_complete:
+        if search.problem and not search.is_complete:
             # Ripgrep has no look-around and no back references; Python does.
             _check_pattern(request)
             search = self._search(request, use_ripgrep=False)
@@ -263,7 +245,7 @@ def _closing_lines(search: FileSearch, results: _SearchResults, mode: str) -> li
         sum(line.is_match for line in results.kept) if mode == "content" else min(results.limit, len(results.by_file))
     )
     total = results.matches if mode == "content" else len(results.by_file)
-    least = "at least " if results.is_cut or search.status.is_out_of_time else ""
+    least = "at least " if results.is_cut or search.is_out_of_time else ""
     notes = [
         *([f"{least}{total - shown:,} more; narrow it with path, glob or pattern"] if total > shown else []),
         *([_secret_note(results)] if results.secret else []),
@@ -276,8 +258,4 @@ def _secret_note(results: _SearchResults) -> str:
 
 
 def _time_note(search: FileSearch) -> str:
-    return (
-        "\n[out of time: not everything was searched; narrow it with path or glob]"
-        if search.status.is_out_of_time
-        else ""
-    )
+    return "\n[out of time: not everything was searched; narrow it with path or glob]" if search.is_out_of_time else ""

@@ -36,7 +36,7 @@ from clew.agent.tools.base import (
     ToolResult,
     error_result,
     flag_argument,
-    function_schema,
+    tool_schema,
 )
 from clew.errors import InvalidArgument
 
@@ -45,13 +45,6 @@ FIRST_LOOK_SECONDS = 1.0
 MAX_LOOK_CHARS = 30_000
 MAX_WAIT_SECONDS = 600.0
 
-_TERMINAL_DESCRIPTION = (
-    "Run a shell command in the project (bash where there is one). Each call is a new shell: `cd` and variables do not "
-    "carry over, so use workdir or `cd x && ...`. Output of both streams comes back in order with the exit code. "
-    "No terminal and no standard input: use flags that answer questions (`-y`). What a command leaves running is ended "
-    "with it; for servers and watchers use background: true, then the tool `process`. Dangerous commands are shown to "
-    "the user first. To read, search or change files use the tools for files."
-)
 _SANDBOX_DESCRIPTION = (
     " Commands run in a sandbox: there is no network, only the project and /tmp can be written, and secrets of the "
     "user are hidden. What fails for that reason fails in every other way, too; say what you need instead."
@@ -98,17 +91,11 @@ class TerminalTool(AgentTool):
         self._keep_chars = keep_chars
         self.background = background or BackgroundCommands(sandbox=sandbox)
         """Share it with `ProcessTool`."""
-        limit = f"Seconds until it is ended; {seconds:.0f} unless given, at most {max_seconds:.0f}."
-        self.schema = function_schema(
+        self.schema = tool_schema(
             self.name,
-            _TERMINAL_DESCRIPTION + (_SANDBOX_DESCRIPTION if sandbox else ""),
-            {
-                "command": {"type": "string"},
-                "workdir": {"type": "string", "description": "Folder to run in; the project unless given."},
-                "timeout": {"type": "number", "description": limit},
-                "background": {"type": "boolean", "description": "Go on at once and let it run."},
-            },
-            "command",
+            SANDBOX=_SANDBOX_DESCRIPTION if sandbox else "",
+            SECONDS=f"{seconds:.0f}",
+            MAX_SECONDS=f"{max_seconds:.0f}",
         )
 
     def risk(self, arguments: Arguments) -> Risk | None:
@@ -206,7 +193,7 @@ class TerminalTool(AgentTool):
             await asyncio.shield(command.stop())
             raise
         _, text = command.new_output()
-        self.background.mark_reported(command)
+        command.is_reported = command.has_ended
         return ToolResult(f"{text}{command.id} {command.state}; look after it with the tool `process`")
 
     # -- arguments -----------------------------------------------------------------------------------------------------
@@ -265,33 +252,15 @@ def _report(text: str, code: int | None, seconds: float, limit: float, left_some
     return f"{text or '(nothing was printed)'}\n{end}"
 
 
-_PROCESS_DESCRIPTION = (
-    "Look after commands that `terminal` started with background: true. "
-    "list: all of them and how they stand. output: what one printed since you last looked (tail: N for its last N "
-    "lines). wait: until it ends, at most `seconds` (default 30), then its new output. stop: end it and all it "
-    "started. They have no standard input. They end with the session."
-)
-
-
 class ProcessTool(AgentTool):
     """Looks after commands in the background."""
 
     name = "process"
+    schema = tool_schema(name)
 
     def __init__(self, background: BackgroundCommands, look_chars: int = MAX_LOOK_CHARS) -> None:
         self._background = background
         self._look_chars = look_chars
-        self.schema = function_schema(
-            self.name,
-            _PROCESS_DESCRIPTION,
-            {
-                "action": {"type": "string", "enum": ["list", "output", "wait", "stop"]},
-                "id": {"type": "string", "description": "Such as p1; not for list."},
-                "tail": {"type": "integer", "description": "For output: the last lines, seen or not."},
-                "seconds": {"type": "number", "description": "For wait."},
-            },
-            "action",
-        )
 
     def headline(self, arguments: Arguments) -> str:
         return f"process {arguments.get('action', '')} {arguments.get('id', '')}".strip()
@@ -327,7 +296,7 @@ class ProcessTool(AgentTool):
 
     def _list(self) -> str:
         for command in self._background.commands:
-            self._background.mark_reported(command)
+            command.is_reported = command.has_ended
         lines = [f"{one.id}  {one.state}  {_one_line(one.command)}" for one in self._background.commands]
         return "\n".join(lines) or "no command was started in the background"
 
@@ -340,7 +309,7 @@ class ProcessTool(AgentTool):
             return error_result(f"tail is {tail!r}; give a number of lines, from 1")
         if len(text) > self._look_chars:
             lost, text = lost + len(text) - self._look_chars, text[-self._look_chars :]
-        self._background.mark_reported(command)
+        command.is_reported = command.has_ended
         return ToolResult("\n".join(part for part in self._parts(command, lost, text) if part))
 
     def _parts(self, command: BackgroundCommand, lost: int, text: str) -> list[str]:
