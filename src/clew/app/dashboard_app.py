@@ -173,7 +173,8 @@ class DashboardPages:
         """Begin to read what will be asked for, before anybody asks."""
         self._routes.read_ahead()
 
-    owns = staticmethod(is_dashboard_path)
+    def owns(self, path: str) -> bool:
+        return is_dashboard_path(path)
 
     async def _find_asker(self, request: web.Request) -> HostedCaller:
         try:

@@ -23,6 +23,7 @@ from clew.handoff import Candidate, Choice, Frame, Worth, read_material, select
 from clew.messages import Message, arguments_of_call, calls_of, fenced, text_of
 from clew.redact import redact_messages, redact_text
 from clew.store import SearchHit, SearchScope, Store, StoredMessage, View
+from clew.turn.recall import is_own_call
 from clew.turn.request import TurnOptions, TurnServices
 from clew.turn.view import ConversationView
 
@@ -57,7 +58,6 @@ _LEAST_OF_BEST = 0.2
 """A copy of a passage adds less than this share."""
 _ASKED_WEIGHT = 1.5
 """Of a name in a request, against one in a call or a result."""
-_OWN_TOOLS = ("recall", "state", "lcm_")
 _REFUSE_USER_BEHIND_RESULT = ("mistral", "mixtral", "codestral", "devstral", "magistral")
 
 
@@ -256,7 +256,7 @@ class AutomaticRecall:
             for hit in answer.hits:
                 is_other = number > 0 and hit.conversation != here
                 is_hidden = number == 0 and hit.seq is not None and not self._known.shows_row(hit.seq)
-                if (is_other or is_hidden) and not (hit.tool or "").startswith(_OWN_TOOLS):
+                if (is_other or is_hidden) and not is_own_call(hit.tool or ""):
                     yield hit
 
     def _label(self, hit: SearchHit) -> str:
@@ -288,7 +288,7 @@ class AutomaticRecall:
         while stop > 0 and chars < _FOLDED_CHARS:
             start = max(0, stop - _ROWS_PER_READ)
             block = await self._services.store.messages(self._view.session, start, stop, keep_damaged=True)
-            rows[:0] = [row for row in block if not (row.tool or "").startswith(_OWN_TOOLS)]
+            rows[:0] = [row for row in block if not is_own_call(row.tool or "")]
             chars += sum(len(text_of(row.message)) for row in block)
             stop = start
         self._folded, self._folded_of = FoldedLines(rows, is_whole=stop == 0), self._view.stored
