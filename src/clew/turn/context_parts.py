@@ -75,12 +75,7 @@ def _summary_tokens(message: Message, tokens: int, count: Callable[[Message], in
 
 def _scaled(parts: Sequence[ContextPart], counted: int, tokens: int) -> tuple[ContextPart, ...]:
     """The parts corrected by real figures: they add up to `tokens`, in the same proportions as before."""
-    system, *others = parts
-    given = [share_of(part.tokens, counted, tokens) for part in others]
+    given = [share_of(part.tokens, counted, tokens) for part in parts[1:]]
     # The rounding error goes to the system prompt, so that the others have the figures of other pages.
-    shares = [tokens - sum(given), *given]
-    return tuple(
-        replace(part, tokens=share)
-        for part, share in zip((system, *others), shares, strict=True)
-        if share or part.name in ALWAYS_SHOWN
-    )
+    scaled = map(lambda part, share: replace(part, tokens=share), parts, [tokens - sum(given), *given])
+    return tuple(part for part in scaled if part.tokens or part.name in ALWAYS_SHOWN)
