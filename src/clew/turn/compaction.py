@@ -406,13 +406,11 @@ def prepared_from_plain(plain: Mapping[str, Any], now: ConversationView) -> Prep
     shown = plain["shown"]
     if plain["base"] != now.base or shown > len(now.messages) or plain["until"] > now.next_seq:
         return None
-    written = frozenset(index for index in now.stored.written if index < shown)
-    messages, seqs = tuple(now.messages[:shown]), tuple(now.seqs[:shown])
-    view = View(now.session, now.stored.conversation, now.base, plain["until"], messages, seqs, written)
+    view = now.beginning(shown, plain["until"])
     fields: dict[str, Any] = {name: plain[name] for name in _AS_THEY_ARE}
     fields |= {name: tuple(plain[name]) for name in _TUPLES}
     done = Compaction(
-        list(messages),
+        list(view.messages),
         tuple(map(_item_from_plain, plain["items"])),
         nodes=tuple(Node(**{**node, "children": tuple(node["children"])}) for node in plain["nodes"]),
         handoff=Handoff.of_json(handoff) if (handoff := plain.get("handoff")) else None,

@@ -215,23 +215,15 @@ class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
     async def _run(self, plan: CompactionPlan, first: int, last: int, state: LosslessState) -> RawRun:
         """The original messages with these numbers, from the view if it has them, else from the host."""
         history, below = plan.history, state.read_again_below
-        start, stop = (bisect_left(history.numbers, number) for number in (first, last))
-        if (below <= first or self.host is None) and list(history.numbers[start:stop]) == list(range(first, last)):
-            # All are in view, in their order.
-            whole = history.messages[start:stop]
-            return RawRun(first, last, range(first, last), whole, plan.sizes[start:stop])
-        shown: dict[int, Message] = {}
+        rows: dict[int, Message] = {}
         for number, message in zip(history.numbers, history.messages, strict=True):
             if first <= number < last:
                 # A stub has the same number as the message with its call, which precedes it.
-                shown.setdefault(number, message)
-        rows = shown
-        if self.host is not None and first < last:
-            missing = [number for number in range(first, last) if number < below or number not in shown]
-            if missing:
-                start, stop = missing[0], missing[-1] + 1
-                read = await self.host.rows(start, stop)
-                rows = shown | dict(zip(range(start, stop), read, strict=False))
+                rows.setdefault(number, message)
+        missing = [number for number in range(first, last) if number < below or number not in rows]
+        if self.host is not None and missing:
+            start, stop = missing[0], missing[-1] + 1
+            rows |= zip(range(start, stop), await self.host.rows(start, stop), strict=False)
         numbers = sorted(rows)
         messages = [rows[number] for number in numbers]
         return RawRun(first, last, numbers, messages, self._sizes.each(messages))

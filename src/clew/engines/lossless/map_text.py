@@ -153,7 +153,6 @@ HOW_TO_READ = (
 HOW_TO_OPEN = "lcm_grep finds anything in them, lcm_expand opens a part or a message by its id, word for word."
 _HEADING = re.compile(r"^# (n\d+-\d+[a-z]*) · m(\d+) to m(\d+)(?: · (?:([\d,]+) tokens)?.*)?$", re.MULTILINE)
 _LOOKS_LIKE_HEADING = re.compile(r"^# (?=n\d)", re.MULTILINE)
-_ID = re.compile(r"n(\d+)-(\d+)[a-z]*")
 # Without an `a`, which would look like the first of several.
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
@@ -163,12 +162,6 @@ def node_id(first: int, last: int, taken: Collection[str]) -> str:
     name = f"n{first}-{last - 1}"
     endings = ("".join(it) for length in itertools.count() for it in itertools.product(_LETTERS, repeat=length))
     return next(free for ending in endings if (free := name + ending) not in taken)
-
-
-def stretch_of_id(text: str) -> tuple[int, int] | None:
-    """The messages that an id of a node names, from and to (not included)."""
-    found = _ID.fullmatch(text)
-    return (int(found[1]), int(found[2]) + 1) if found else None
 
 
 def map_opening(*, can_be_opened: bool) -> str:

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 from clew.engines.base import AskModel, EngineHost, HistoryHit, HistoryQuery, HistoryRow, Node
 from clew.engines.compressor.history import MessageSizes
-from clew.engines.lossless.map_text import stretch_of_id
 from clew.errors import SummaryFailed
 from clew.messages import Tool, arguments_of_call, calls_of, name_of_call, text_of
 
@@ -34,7 +33,7 @@ _EVIDENCE_TOKENS = 6_000
 _ANSWER_TOKENS = 700
 _REQUEST_CHARS = 160
 _MOST_REQUESTS = 40
-_STRETCH = re.compile(r"m?(\d{1,12})\s*(?:-|to|\.\.)\s*m?(\d{1,12})")
+_STRETCH = re.compile(r"m?(\d{1,12})(?:\s*(?:-|to|\.\.)\s*m?(\d{1,12}))?|n(\d{1,12})-(\d{1,12})[a-z]*")
 _NUMBER = re.compile(r"m?(\d{1,12})")
 _STATE = re.compile(r"state(?:@m?(\d{1,12}))?")
 _CITED = re.compile(r"\bm(\d+)\b")
@@ -398,12 +397,11 @@ def _number(value: object) -> int | None:
 
 def _stretch(id: str) -> tuple[int, int] | None:
     """The messages that an id names, from and to (not included)."""
-    if (of_node := stretch_of_id(id)) is not None:
-        return of_node
-    if (single := _NUMBER.fullmatch(id)) is not None:
-        return int(single[1]), int(single[1]) + 1
-    found = _STRETCH.fullmatch(id)
-    return (int(found[1]), int(found[2]) + 1) if found and int(found[1]) <= int(found[2]) else None
+    if (found := _STRETCH.fullmatch(id)) is None:
+        return None
+    first, *last = (int(number) for number in found.groups() if number)
+    end = last[0] if last else first
+    return (first, end + 1) if first <= end else None
 
 
 def _position(after: str, first: int) -> tuple[int, int]:
