@@ -105,6 +105,16 @@ async def test_a_result_that_names_it_brings_it_back_too(tmp_path: Path) -> None
         assert "column level_m, in metres" in recalled(flow)
 
 
+@pytest.mark.parametrize("name", ["recall", "lcm_expand", "mcp__clew__search_sessions"])
+async def test_a_result_of_recall_is_not_recalled(tmp_path: Path, name: str) -> None:
+    called = assistant(None, [call(name, {"query": "quay"}, id="r1")])
+    found = tool("r1", "m21: the harbour gate opens with narwhal-8812-quay.")
+    async with recalling(tmp_path) as flow:
+        await folded(flow, user("Look it up."), called, found, assistant("Done."))
+        await flow.turn(user("Please open the quay for narwhal-8812-quay."))
+        assert not recalled(flow)
+
+
 def worked(number: int, arguments: dict[str, object], result: str) -> list[Message]:
     called = assistant(None, [call("look", arguments, id=f"t{number}")])
     return [user(f"Look at tide {number}."), called, tool(f"t{number}", result), assistant("Done.")]

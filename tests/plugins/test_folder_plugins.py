@@ -173,6 +173,14 @@ def test_a_manifest_that_is_no_text_is_a_problem_of_the_plugin(tmp_path: Path) -
     assert "plugin.yaml: cannot be read" in only(tmp_path).problem
 
 
+def test_a_plugin_that_cannot_be_read_hides_no_others(tmp_path: Path) -> None:
+    (write(tmp_path, "bad", registering("bad")) / "plugin.yaml").mkdir()
+    write(tmp_path, "oil", registering("oil"))
+    catalog = lamps(tmp_path)
+    assert [bool(plugin.problem) for plugin in catalog.plugins()] == [True, False, False]
+    assert catalog.find("oil").problem == "" and "cannot be read" in catalog.find("bad").problem
+
+
 def test_what_can_be_seen_to_be_wrong_is_told_without_running_it(tmp_path: Path) -> None:
     write(tmp_path, "syntax", "def register(:\n")
     write(tmp_path, "silent", "x = 1\n")

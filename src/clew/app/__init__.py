@@ -1,4 +1,4 @@
-"""The one place where names in the config become objects: engines, models, and the agent with its tools."""
+"""The construction of objects from names in the config: engines, models, and the agent with its tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent with what it works with, as the config says: store, model, engine, tools, memory and skills."""
+"""An agent as configured: with store, model, engine, tools, memory and skills."""
 
 from __future__ import annotations
 
@@ -50,34 +50,34 @@ from clew.tooloutput import limits_for_window
 from clew.turn import ModelTarget, Runtime, RuntimeOptions, spill_folder, window_for
 
 _WINDOW_SECONDS = 3.0
-"""How long a models endpoint may take: the chat waits for it at its start."""
+"""For a models endpoint, which the chat waits for at its start."""
 _NOTICE_SECONDS = 1.5
 """A shorter wait for the provider is not worth a notice."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentAppOptions:
-    """What an agent app needs beside the config."""
+    """The options of an agent app beside the config."""
 
     project: Path
     ask: AskPerson | None = None
-    """Asks a person before something dangerous; None without a terminal."""
+    """Asks a person before dangerous actions; None without a terminal."""
     approvals: ApprovalMode | None = None
-    """Instead of what the config says."""
+    """In place of the configured mode."""
     events: Events | None = None
     provider: Provider | None = None
-    """Instead of the one that the config means."""
+    """In place of the configured one."""
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
-    """How often and how long the model's provider is waited for."""
+    """The retries of requests to the model's provider."""
     keeps_model: bool = False
-    """The person named the model for this run: other sessions use it too."""
+    """The person named the model for this run: resumed sessions use it, too."""
     has_tools: bool = True
     system: str | None = None
-    """A system prompt of the person's own, instead of ours."""
+    """A system prompt in place of ours."""
 
 
 class AgentApp:
-    """A runtime, an agent, and what they were made from. Opened by `open_agent_app`."""
+    """A runtime, an agent, and their parts. Opened by `open_agent_app`."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class AgentApp:
         self._checkpoints = Checkpoints(self.home / "checkpoints")
         self._more_tools = more_tools
         self._model = self.settings.model
-        """Of the model that answers now."""
+        """The settings of the current model."""
         self.target = self._target_of(self._model)
         self.runtime = Runtime(store, self.target, self._runtime_options(), options.events)
         self.agent = self._agent()
@@ -112,30 +112,30 @@ class AgentApp:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a person should read before the first question."""
+        """The notices to show before the first question."""
         remembered = self.memory.snapshot().notices if self.settings.memory.enabled else ()
         return (*self.config.notices, *self._skill_notices, *remembered)
 
     async def new_session(self, title: str | None = None) -> str:
-        """A fresh session, with a system prompt that stays the same byte for byte."""
+        """Begin a session; its system prompt stays the same byte for byte."""
         new = NewSession(source="terminal", model=self.target.model, title=title, system=self.prompt())
         session = (await self.store.start_session(new)).id
         await self.remember_endpoint(session)
         return session
 
     async def remember_endpoint(self, session: str) -> None:
-        """Keep with a session which model answers in it and where, so that it continues there."""
+        """Store the current model and its endpoint with a session, which resumes with them."""
         await self.store.set_state(session, {ENDPOINT_STATE: endpoint_of(self._model)})
 
     async def use_model(self, session: str, name: str) -> ModelTarget:
-        """Another model from the next turn on; for new sessions too."""
+        """Use another model from the next turn on, also for new sessions."""
         settings = replace(self._model, name=name, context_length=None)
         if self._options.provider is None and settings.base_url is None:
             settings = settings_for_model(self._model, name)
         return await self._use(session, settings)
 
     async def use_model_of(self, session: str) -> str:
-        """Talk to the model of a session again, at its address; why not, where another one answers."""
+        """Use the stored model of a session again, at its address; return why not if another one is used."""
         own, kept = (await self.store.session(session)).model, (await self.store.state(session)).get(ENDPOINT_STATE)
         if not own or (own == self.target.model and kept in (None, endpoint_of(self._model))):
             return ""
@@ -159,20 +159,20 @@ class AgentApp:
         return target
 
     async def ask_for_window(self) -> None:
-        """Ask the provider for the window of the model, where nothing else says it."""
+        """Ask the provider for the window of the model, if no other source has it."""
         asked = await self._with_window(self.target)
         if asked is not self.target:
             self._targets[self._targets.index(self.target)] = asked
             self.target = self.runtime.target = asked
 
     async def _with_window(self, target: ModelTarget) -> ModelTarget:
-        """The target with what its models endpoint lists, where the window is not known otherwise."""
+        """The target with the answer of its models endpoint, if no other source has its window."""
         if (await window_for(target, self.store, self.runtime.options.learnt)).source != "default":
             return target
         try:
             async with asyncio.timeout(_WINDOW_SECONDS):
                 return replace(target, endpoint=await target.sender.models())
-        except (ClewError, TimeoutError):  # the first question fails with a better explanation
+        except (ClewError, TimeoutError):  # the first question fails with a better error
             return target
 
     @property
@@ -181,7 +181,7 @@ class AgentApp:
         return tuple(self._targets)
 
     async def _close_unused_providers(self) -> None:
-        """A model in a file takes memory for as long as its server runs. Nothing is closed while a turn runs."""
+        """Close providers without a user: a local model takes memory while its server runs. Not while a turn runs."""
         if self.runtime.is_at_work:
             return
         used = {id(target.provider) for target in (*self.runtime.targets, self.runtime.options.auxiliary) if target}
@@ -191,12 +191,12 @@ class AgentApp:
             await target.sender.close()
 
     async def use_engine(self, session: str, name: str) -> tuple[str, ...]:
-        """Another engine, written into the config; the conversation is loaded again with it. Notices of the config."""
+        """Set another engine in the config and load the conversation again with it; return notices."""
         conversation = await self.runtime.conversation(session)
         if conversation.is_in_use:
             raise InvalidArgument("a turn is running", remedy="the engine can be changed when it has ended")
         plugin = self.engines.catalog.find(name)
-        # Tried before it is written down: an engine that cannot be made must not be waiting for the next start.
+        # Built before it is written: the config must not name an engine that cannot be built.
         self.engines.catalog.build(plugin, engine_setup(self.settings, conversation.window.tokens))
         path = config_path(self.environ)
         notices = set_in_file(path, setting_named(ENGINE_KEY, "/engine"), plugin.name)
@@ -210,11 +210,11 @@ class AgentApp:
         return tuple(notices)
 
     def caching_line(self) -> str:
-        """Whether and why requests are cached, for the line at start."""
+        """Whether and why requests are cached, for the line at start-up."""
         return self.runtime.cache_policy(self.target).describe()
 
     def prompt(self) -> str:
-        """The system prompt of a session that begins now."""
+        """The system prompt of a new session."""
         if self._options.system is not None:
             return self._options.system
         return build_prompt(
@@ -230,7 +230,7 @@ class AgentApp:
         )
 
     async def close(self) -> None:
-        """Close the agent, the runtime and the providers, in this order, also where closing one fails."""
+        """Close the agent, the runtime and the providers, in this order, also if closing one fails."""
         async with AsyncExitStack() as last:
             for provider in {id(target.provider): target.sender for target in self._targets}.values():
                 last.push_async_callback(provider.close)
@@ -243,7 +243,7 @@ class AgentApp:
         return target_of(model, self.environ, self._options.provider, max_tokens=cap, retry_policy=retry_policy)
 
     async def _wait(self, seconds: float) -> None:
-        """Wait before a provider is asked again; a longer wait is shown with its reason."""
+        """Wait before a retry; emit a notice about a longer wait."""
         if seconds >= _NOTICE_SECONDS:
             self.runtime.tell(Notice(f"The provider is busy or limits the rate; it is asked again in {seconds:.0f} s."))
         await self._options.retry_policy.sleep(seconds)
@@ -283,7 +283,7 @@ class AgentApp:
         seen, background = FileTracker(self._checkpoints.record), BackgroundCommands(sandbox=sandbox)
         seconds = self.settings.agent.command_seconds
         tools: list[AgentTool] = [
-            # What was read is never spilled, so a page has to fit.
+            # Read pages are never spilled, so a page has to fit.
             ReadFileTool(workspace, seen, min(PAGE_CHARS, self.max_result_chars)),
             WriteFileTool(workspace, seen),
             PatchTool(workspace, seen),
@@ -308,25 +308,25 @@ class AgentApp:
         return [*tools, *self._more_tools]
 
     def _sandbox(self, allowed: Sequence[Path]) -> BubblewrapSandbox | None:
-        """Walls around commands, where they are chosen. Raises SandboxUnavailable where they cannot be had."""
+        """The sandbox of commands, if it is configured. Raises SandboxUnavailable if it is missing."""
         if self.settings.terminal.sandbox != "bubblewrap":
             return None
         return BubblewrapSandbox.open(self.environ, self.project, allowed, self.home)
 
     @property
     def key_variables(self) -> tuple[str, ...]:
-        """The environment variables that the config names for API keys: commands that a model runs do not get them."""
+        """The environment variables of configured API keys, which are withheld from commands that a model runs."""
         named = (self.settings.model.api_key_env, self.settings.auxiliary.compression.api_key_env)
         return tuple(name for name in named if name)
 
     @property
     def max_result_chars(self) -> int:
-        """How long one result, or one file that a question takes along, may be for the model's window."""
+        """The longest result, or file in a question, for the model's window."""
         window = window_of(self.target.model, base_url=self.target.base_url, configured=self.target.context_length)
         return limits_for_window(window.tokens, self.runtime.options.output_limits).per_result_chars
 
     async def _before_switch(self, session: str) -> str | None:
-        """Write memory for the session that ends; the prompt of its continuation, where it shows other memory now."""
+        """Commit the memory of the session that ends; return the prompt of the next one, if memory has changed."""
         if not self.settings.memory.enabled:
             return None
         await self.memory.commit()
@@ -342,7 +342,7 @@ class AgentApp:
 async def open_agent_app(
     config: LoadedConfig, environ: Mapping[str, str], store: Store, options: AgentAppOptions
 ) -> AsyncIterator[AgentApp]:
-    """An agent app that is closed at the end of the block. Its MCP servers are connected to first."""
+    """An agent app with its MCP servers, closed at the end of the block."""
     tools: list[AgentTool] = []
     if config.mcp_servers and options.has_tools:
         tools, notices = await connect_servers(config.mcp_servers, environ, options.project.resolve())

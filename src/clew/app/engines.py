@@ -1,4 +1,4 @@
-"""Which engine is used: the one that the config names, or the built-in one and why."""
+"""The choice of the engine: the one that the config names, or the built-in one and the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clew.tokens import DEFAULT_WINDOW
 
 ENGINE_KEY = "context.engine"
 DEFAULT_ENGINE = "compressor"
-"""Used where the config names no engine, and where the named one cannot be."""
+"""Used if the config names no engine, or the named one cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class LoadedEngine:
 
 
 class EngineChoice:
-    """The engines there are, and the one that the config chooses.
+    """All engines, and the one that the config chooses.
 
-    Where the config names none the built-in one is used, even if a plugin has its name.
+    If the config names none, the built-in one is used, even if a plugin has its name.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class EngineChoice:
         self.catalog: EngineCatalog = engine_catalog(clew_home(environ), built_ins or register_built_in_engines)
 
     def plugin(self) -> Plugin:
-        """The chosen engine, not yet loaded; raises PluginError where the name is unknown."""
+        """The chosen engine, not yet loaded; raises PluginError if the name is unknown."""
         return self.catalog.find(self.name) if self.is_named else self.catalog.find_built_in(self.name)
 
     def serving(self) -> tuple[Plugin, str]:
-        """The engine that would be used, and why it is not the chosen one, as far as is known without running it."""
+        """The engine that will be used, and why it is not the chosen one, as far as can be seen without running it."""
         try:
             plugin = self.plugin()
         except PluginError as error:
@@ -58,7 +58,7 @@ class EngineChoice:
         return (self.catalog.find_built_in(DEFAULT_ENGINE), plugin.problem) if plugin.problem else (plugin, "")
 
     def load(self, setup: EngineSetup) -> LoadedEngine:
-        """The engine that is used: the chosen one, or the built-in one with a notice that says why."""
+        """The chosen engine, or the built-in one with a notice of the reason."""
         try:
             return LoadedEngine(self.catalog.build(self.plugin(), setup))
         except PluginError as error:
@@ -67,7 +67,7 @@ class EngineChoice:
 
 
 def named_engine(name: str, settings: Settings, environ: Mapping[str, str]) -> EngineFactory:
-    """Makes the engine of a name that a person gave for once; raises PluginError where there is none."""
+    """A factory of the engine of this name; raises PluginError if there is none."""
     catalog = engine_catalog(clew_home(environ))
     plugin = catalog.find(name)
     return lambda setup: catalog.build(plugin, replace(setup, lossless=settings.lossless))
@@ -80,6 +80,6 @@ def engine_setup(
     max_output: int | None = None,
     summarize: Summarize | None = None,
 ) -> EngineSetup:
-    """What an engine is made from, by these settings and by what was found out about the model."""
+    """The setup of an engine by these settings and by the limits of the model."""
     window = context_length or settings.model.context_length or DEFAULT_WINDOW
     return EngineSetup(window, settings.model.name, max_output, settings.compression, summarize)

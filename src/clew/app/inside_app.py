@@ -1,4 +1,4 @@
-"""The service for plugins inside other agents: started on demand, found through a private file, ended when idle."""
+"""The service for plugins inside other agents: started on demand, found by a private file, ended when idle."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _CHECK_SECONDS = 0.05
 _WARM_UP_MESSAGES = 40
 _WARM_UP_TARGET = 600
 _STARTED: list[subprocess.Popen[bytes]] = []
-"""Held, since a process object that is collected while its process runs is a warning."""
+"""Kept, since a process object that is collected while its process runs emits a warning."""
 _LOCKS: list[IO[bytes]] = []
 """Open as long as the process runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class InsideNote:
-    """What plugins read: how the service is started, and where it listens."""
+    """The file that plugins read: the command that starts the service, and its address."""
 
     start: tuple[str, ...] = ()
     url: str = ""
@@ -50,7 +50,7 @@ def note_path(environ: Mapping[str, str]) -> Path:
 
 
 def read_note(environ: Mapping[str, str]) -> InsideNote:
-    """The note; an empty one where there is none or it cannot be read."""
+    """The note; an empty one if there is none or it cannot be read."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         read = json.loads(note_path(environ).read_text("utf-8"))
         start = tuple(str(word) for word in read.get("start") or ())
@@ -64,13 +64,13 @@ def write_note(environ: Mapping[str, str], note: InsideNote) -> None:
 
 
 def start_command() -> tuple[str, ...]:
-    """The words by which plugins start the service, wherever they run."""
+    """The command with which plugins start the service in any folder."""
     # Plugins run it in the folder of a project: -P keeps that folder off the module path.
     return (sys.executable, "-P", "-m", "clew", "setup", "service")
 
 
 def ask_service(note: InsideNote, seconds: float = ANSWER_SECONDS) -> Mapping[str, Any] | None:
-    """What the service says about itself; None where none answers."""
+    """The answer of the service to a greeting; None if none answers."""
     if not note.url.startswith("http://127.0.0.1:"):
         return None
     request = urllib.request.Request(f"{note.url}/inside/v1/hello", headers={"x-clew-token": note.token})  # noqa: S310
@@ -84,7 +84,7 @@ def ask_service(note: InsideNote, seconds: float = ANSWER_SECONDS) -> Mapping[st
 
 
 def ensure_service(environ: Mapping[str, str]) -> tuple[InsideNote, bool]:
-    """The service that answers, and whether it was started now. `InvalidArgument` where it does not start."""
+    """The running service, and whether it was started now. `InvalidArgument` if it does not start."""
     note = read_note(environ)
     if ask_service(note) is not None:
         return note, False
@@ -103,7 +103,7 @@ def ensure_service(environ: Mapping[str, str]) -> tuple[InsideNote, bool]:
     _STARTED.append(process)
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until and not process.poll():
-        # Two programs may start it at once: the second process ends by itself, and the first one answers.
+        # Two programs may start it at once: the second process ends, and the first one answers.
         note = read_note(environ)
         if ask_service(note) is not None:
             return note, note.pid == process.pid
@@ -125,7 +125,7 @@ def stop_service(environ: Mapping[str, str]) -> bool:
 
 
 async def serve_plugins(environ: Mapping[str, str], idle_seconds: float = IDLE_SECONDS) -> None:
-    """Serve until nothing was asked for so long, or a signal ends it."""
+    """Serve until there was no request for so long, or a signal arrives."""
     from clew.app.engines import EngineChoice
     from clew.gateway import PageServer, RequestBounds
     from clew.integrations.plugin_service import PluginService
@@ -172,7 +172,7 @@ def _is_only_one(environ: Mapping[str, str]) -> bool:
 
 
 def warm_up() -> None:
-    """Load what a fold needs, so that the first one is as quick as the others."""
+    """Load the modules of a fold, so that the first one is as quick as the others."""
     from clew.config import CompressionSettings
     from clew.engines import ContextCompressor, budgets_for_target
     from clew.messages import Message

@@ -1,7 +1,7 @@
 """The MCP server with its store, and the import of other programs' sessions that runs beside it.
 
-The import has a thread, an event loop and a connection to the store of its own, so that the server answers at once
-whatever there is to read. It ends with the server; what is missing then comes with the next start.
+The import has a separate thread, event loop and connection to the store, so that the server answers at once during an
+import. It ends with the server, and continues with the next start.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class McpAppOptions:
     label: str
     """The same without a password."""
     places: Sequence[Path] | None = None
-    """What is imported; None for the usual folders, empty for nothing."""
+    """The folders to import; None for the usual ones."""
     redacts: bool = True
     """Secrets in results for clients are replaced."""
     with_vectors: bool = False
-    """Questions are searched by their meaning too, where the extra `vectors` is installed."""
+    """Questions are searched by meaning, too, if the extra `vectors` is installed."""
 
 
 @asynccontextmanager
 async def open_recall_server(environ: Mapping[str, str], options: McpAppOptions) -> AsyncIterator[RecallServer]:
-    """The server, ready to run. `InvalidArgument` where the extra `mcp` is missing."""
+    """The server, ready to run. `InvalidArgument` if the extra `mcp` is missing."""
     try:
         from clew.integrations.mcp_server import RecallServer
         from clew.integrations.session_recall import SessionRecall
@@ -86,11 +86,11 @@ class BackgroundImport:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it, in the middle of a file too. It is not waited for longer than a few seconds."""
+        """Stop it, also in the middle of a file, and wait a few seconds at most."""
         self._is_stopped = True
         loop, follower = self._loop, self._follower
         if loop is not None and follower is not None:
-            # A loop that has ended by itself needs no more than that.
+            # The loop may have ended already.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(follower.stop)
         if self._thread is not None:
@@ -108,7 +108,7 @@ class BackgroundImport:
 
     def _run(self) -> None:
         if sys.platform.startswith("linux"):
-            # On Linux a thread has a priority of its own: answers have priority.
+            # On Linux each thread has a priority: answers come first.
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY)
         try:

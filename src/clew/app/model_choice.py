@@ -1,4 +1,4 @@
-"""Which settings a model's name means when a person chooses it: its provider, and which former settings still hold."""
+"""The settings of a model that a person chooses by its name: its provider, and the former settings that still apply."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ LOCAL = "local"
 
 
 def similar_names(name: str) -> list[str]:
-    """Names in our tables that are like one which is not there."""
+    """Similar names in our tables for an unknown one."""
     plain = normalize_model_name(name)
     names = [row.name for row in KNOWN_MODELS]
     return [] if plain in names else get_close_matches(plain, names, 3, _SIMILARITY)
 
 
 def chosen_settings(name: str, provider: str | None, before: ModelSettings, home: Path) -> ModelSettings:
-    """The settings of the model that is to be used from now on."""
+    """The settings of the chosen model."""
     if _is_local(name, provider, before, home):
         file = local_model_file(name, home)
         kept = file.name if file.parent == models_folder(home) else str(file)
@@ -69,7 +69,7 @@ def _is_local(name: str, provider: str | None, before: ModelSettings, home: Path
 
 
 def _usual_provider(name: str, before: ModelSettings) -> str | None:
-    """Who serves a model of that name; None where the configured endpoint is to stay as it is."""
+    """The usual provider of a model; None if the configured endpoint stays."""
     is_local = (before.provider or "").lower() == LOCAL
     if before.base_url is not None and not is_local:
         return None
@@ -88,7 +88,7 @@ def _usual_provider(name: str, before: ModelSettings) -> str | None:
 
 
 def _former_provider(before: ModelSettings) -> str | None:
-    """Whom the configured key and address belong to; None where nothing says."""
+    """The provider of the configured key and address; None if it is not known."""
     try:
         return preset_for(before.provider, before.base_url, before.name).name
     except InvalidArgument:

@@ -29,7 +29,7 @@ _ENDPOINT = ("name", "provider", "base_url", "api_key_env")
 
 
 def check_model(settings: ModelSettings) -> None:
-    """Raise `NoModel`, with the ways to get one, where the settings name none."""
+    """Raise `NoModel`, with the ways to get one, if the settings name none."""
     if settings.name is None and settings.provider != LOCAL:
         raise NoModel(WAYS_TO_A_MODEL)
 
@@ -51,7 +51,7 @@ def target_of(
 
 
 def settings_for_model(former: ModelSettings, name: str) -> ModelSettings:
-    """The settings for another model, by its name alone. A key stays with the provider that it was given for."""
+    """The settings for another model by its name. A key is kept only for the same provider."""
     other = replace(former, name=name, provider=None, base_url=None, context_length=None)
     if _serving(None, None, name) == _serving(former.provider, former.base_url, former.name):
         return other
@@ -59,12 +59,12 @@ def settings_for_model(former: ModelSettings, name: str) -> ModelSettings:
 
 
 def endpoint_of(settings: ModelSettings) -> dict[str, str | None]:
-    """Which model answers and where, without keys: kept with a session, so that it continues there."""
+    """The model and its endpoint without keys, stored with a session."""
     return {name: getattr(settings, name) for name in _ENDPOINT}
 
 
 def settings_at(former: ModelSettings, endpoint: Mapping[str, str | None]) -> ModelSettings:
-    """The settings for what `endpoint_of` returned. A literal key stays with the endpoint that it was given for."""
+    """The settings of an endpoint from `endpoint_of`. A literal key is kept only for the same endpoint."""
     kept = {name: endpoint.get(name) for name in _ENDPOINT}
     if kept == endpoint_of(former):
         return former
@@ -74,12 +74,12 @@ def settings_at(former: ModelSettings, endpoint: Mapping[str, str | None]) -> Mo
 
 
 def _serving(provider: str | None, base_url: str | None, name: str | None) -> str:
-    """Who serves a model; raises InvalidArgument where no provider is known."""
+    """The provider of a model; raises InvalidArgument if none is known."""
     return LOCAL if is_local_model(provider, base_url, name) else preset_for(provider, base_url, name).name
 
 
 def auxiliary_target(settings: Settings, environ: Mapping[str, str]) -> ModelTarget | None:
-    """The model that `auxiliary.compression` names; None where the main model writes summaries."""
+    """The model that `auxiliary.compression` names; None if the main model writes summaries."""
     endpoint = _summary_endpoint(settings)
     if endpoint is None:
         return None
@@ -90,15 +90,15 @@ def auxiliary_target(settings: Settings, environ: Mapping[str, str]) -> ModelTar
 
 
 def _local_target(provider: LocalProvider, max_tokens: int | None = None) -> ModelTarget:
-    """A model in a file has the name of the file, and the window it is started with."""
+    """A local model: with the name of its file, and the window that it is started with."""
     return ModelTarget(provider, provider.model, provider.base_url, provider.context_length, max_tokens)
 
 
 def configured_summary_model(settings: Settings, environ: Mapping[str, str]) -> SummaryModel | None:
-    """The model that `auxiliary.compression` names for writing summaries; None where it names none.
+    """The model that `auxiliary.compression` names for summaries, with defaults of the main model; None without one.
 
-    What it leaves open is the main model's. Settings that name no provider fail when it is asked to write, so that the
-    built-in summariser takes over and says why.
+    Settings without a known provider fail when it is asked to write, so that the built-in summariser is used, with the
+    reason.
     """
     endpoint = _summary_endpoint(settings)
     if endpoint is None:
@@ -117,7 +117,7 @@ def configured_summary_model(settings: Settings, environ: Mapping[str, str]) -> 
 
 
 def _summary_endpoint(settings: Settings) -> AuxiliaryModelSettings | None:
-    """Where summaries are written, what is left open taken from the main model."""
+    """The endpoint of the summary model, with defaults of the main model; None without one."""
     chosen, main = settings.auxiliary.compression, settings.model
     if chosen.model is None and chosen.provider is None and chosen.base_url is None:
         return None

@@ -1,6 +1,6 @@
 """Cache breakpoints: which messages of a request get a marker, and how a marker is added, read and removed.
 
-Only the list and the marked messages are copied, and a bounded number of messages is looked at, so 100,000 messages
+Only the list and the marked messages are copied, and a bounded number of messages is read, so that 100,000 messages
 cost no more than copying a list.
 """
 

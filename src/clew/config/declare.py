@@ -44,7 +44,7 @@ VARIABLE = TextPattern(
 
 @dataclass(frozen=True, slots=True)
 class SettingLimits:
-    """What a declaration says about a setting besides type and default."""
+    """The meaning of a setting and its allowed values, beside type and default."""
 
     about: str
     low: float | None = None
@@ -77,7 +77,7 @@ class Setting:
 
     @property
     def allowed(self) -> str:
-        """What is allowed, in words, for errors and the guide."""
+        """The allowed values in words, for errors and the guide."""
         words = self._words()
         return f"{words}, or null" if self.optional else words
 
@@ -97,12 +97,12 @@ class Setting:
         return noun if limits.low is None else f"{noun}, {_formatted(limits.low)} or more"
 
     def accepts(self, value: object) -> bool:
-        """Whether a typed value (from YAML, for example) is allowed."""
+        """Whether a typed value, for example from YAML, is allowed."""
         if value is None:
             return self.optional
         if self.kind is float:
             return type(value) in (int, float) and math.isfinite(value) and self._in_range(value)  # type: ignore[arg-type]
-        if type(value) is not self.kind:  # not isinstance: true is an int to Python, but not to a person
+        if type(value) is not self.kind:  # not isinstance, since True is an int in Python
             return False
         if isinstance(value, str):
             return self._accepts_text(value)
@@ -120,7 +120,7 @@ class Setting:
         return self.limits.shape is None or self.limits.shape.pattern.fullmatch(text) is not None
 
     def from_text(self, text: str) -> SettingValue:
-        """The value of a text from the environment or a flag; the text itself where it has none."""
+        """The value of a text from the environment or a flag; the text itself if it is no value."""
         text = text.strip()
         if self.optional and text.lower() in _NULLS:
             return None
@@ -135,11 +135,11 @@ class Setting:
         return number
 
     def from_yaml(self, value: Any) -> Any:
-        """The value as it was meant: `off` is false to YAML, also where it is one of several words."""
+        """The value, with the word `off` for YAML's false if it is one of the choices."""
         return "off" if value is False and "off" in self.limits.choices else value
 
     def shown(self, value: SettingValue) -> str:
-        """The value as shown to the user: as in YAML, and no secret."""
+        """The value as YAML for the user, with secrets masked."""
         if value is None:
             return "null"
         if isinstance(value, bool):
@@ -186,7 +186,7 @@ def invalid_file(path: Path, line: int | None, value: str, remedy: str) -> Inval
 
 
 def shown_value(value: object, secret: bool = False) -> str:
-    """A value as shown in an error: short, on one line, and masked where it is a secret."""
+    """A value for an error: short, on one line, and masked if it is a secret."""
     if isinstance(value, Mapping):
         return "a group of keys"
     if isinstance(value, list):
@@ -207,7 +207,7 @@ def is_secret_key(key: str) -> bool:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant: similar as a whole, or with the same last part."""
+    """The most similar known name, or one with the same last part."""
     from difflib import get_close_matches  # only an error needs it
 
     names, last = list(known), word.rpartition(".")[2]

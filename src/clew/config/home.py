@@ -1,4 +1,4 @@
-"""Where Clew keeps its files and its store, reading the config file with a limit, and replacing a file in one step."""
+"""The places of Clew's files and of its store, reading a config file with a limit, replacing a file in one step."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def clew_home(environ: Mapping[str, str]) -> Path:
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
-    """Where the config file is, or would be."""
+    """The path of the config file, which may not exist."""
     return clew_home(environ) / "config.yaml"
 
 
 def learnt_limits_path(environ: Mapping[str, str]) -> Path:
-    """Where the limits are kept that providers stated in errors."""
+    """The path of the file with the limits that providers stated in errors."""
     return clew_home(environ) / "learnt_limits.json"
 
 
 def read_text(path: Path) -> str | None:
-    """The text of the file, its byte order mark kept; None where there is no file."""
+    """The text of the file with its byte order mark; None if there is no file."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
@@ -66,7 +66,7 @@ def read_text(path: Path) -> str | None:
 
 
 def store_place(url: str | None, environ: Mapping[str, str]) -> Path | str:
-    """What `store.url` means: a file, or the address of a server; a relative path counts from the folder of Clew."""
+    """The place that `store.url` names: a file, relative to the folder of Clew, or the address of a server."""
     url = url or DATABASE_NAME
     if _SERVER.match(url):
         return url
@@ -78,7 +78,7 @@ def store_place(url: str | None, environ: Mapping[str, str]) -> Path | str:
 
 
 def path_exists(path: Path) -> bool:
-    """Whether a file, folder or link of this name exists; False where that cannot be found out."""
+    """Whether a file, folder or link of this name exists; False if that cannot be read."""
     try:
         return path.exists() or path.is_symlink()
     except OSError:
@@ -115,7 +115,7 @@ def _expanded(path: str, environ: Mapping[str, str]) -> Path:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename durable, where the system lets a folder be opened."""
+    """Make the rename durable, on systems that can open a folder."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

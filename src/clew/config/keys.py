@@ -1,7 +1,7 @@
-"""API keys that a person stored: in the keyring of the system, or in a file that only they can read.
+"""Stored API keys: in the keyring of the system, or in a file that only its owner can read.
 
-`keys.json` in the Clew home has one entry for each environment variable that a key replaces: where the key is, and
-the key itself where that is the file. What the environment holds always wins.
+`keys.json` in the Clew home has one entry for each environment variable that a key replaces: the place of the key, and
+the key itself if that place is the file. A variable that is set in the environment has priority.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class StoredKeys:
         self.path = home / KEYS_FILE
 
     def places(self) -> Mapping[str, KeyPlace]:
-        """Where the key for each variable is. Reads no key out of the keyring."""
+        """The place of the key for each variable. Reads no key from the keyring."""
         return {variable: entry["in"] for variable, entry in self._entries().items()}
 
     def get(self, variable: str) -> str | None:
-        """The key for a variable; None where none is stored. Raises ClewError where the keyring refuses."""
+        """The key for a variable; None if none is stored. Raises ClewError if the keyring refuses."""
         entry = self._entries().get(variable)
         if entry is None:
             return None
@@ -41,7 +41,7 @@ class StoredKeys:
         return key
 
     def put(self, variable: str, key: str, place: KeyPlace) -> None:
-        """Store a key, in place of one that was stored before."""
+        """Store a key, in place of an earlier one."""
         if not key.strip() or not key.isprintable():
             raise InvalidArgument("the key is empty or holds characters that no key has", remedy="paste it again")
         before = self._entries()
@@ -55,7 +55,7 @@ class StoredKeys:
             _ask_keyring("delete_password", _SERVICE, variable)
 
     def remove(self, variable: str) -> bool:
-        """Remove the key for a variable; False where none is stored."""
+        """Remove the key for a variable; False if none is stored."""
         entries = self._entries()
         entry = entries.pop(variable, None)
         if entry is None:
@@ -84,12 +84,12 @@ class StoredKeys:
 
 
 def key_for(variable: str, environ: Mapping[str, str]) -> str | None:
-    """The key for a variable: what the environment holds, else what is stored."""
+    """The key for a variable: from the environment, else the stored one."""
     return environ.get(variable) or StoredKeys(clew_home(environ)).get(variable)
 
 
 def has_keyring() -> bool:
-    """Whether keys can be stored in a keyring here: the package is installed and has somewhere to put them."""
+    """Whether keys can be stored in a keyring: the package is installed and has a backend."""
     try:
         import keyring
         from keyring.backends.fail import Keyring as NoKeyring
@@ -105,14 +105,14 @@ def _is_entry(entry: Mapping[str, Any]) -> bool:
 
 def _ask_keyring(action: str, *arguments: str) -> Any:
     try:
-        import keyring  # late: it looks for every backend there is
+        import keyring  # late, since it searches all backends
         from keyring.errors import KeyringError, PasswordDeleteError
     except ImportError as error:
         raise InvalidArgument("the keyring needs the extra `keyring`", remedy=install_command("keyring")) from error
     try:
         return getattr(keyring, action)(*arguments)
     except PasswordDeleteError:
-        return None  # it was removed by other means
+        return None  # it was removed by another program
     except KeyringError as error:
         raise ClewError(
             f"the keyring of this system does not answer: {error}",

@@ -37,14 +37,14 @@ _DEFAULT = SettingOrigin("default")
 
 @dataclass(frozen=True, slots=True)
 class GivenValue:
-    """The value that one source gives for one key, not yet checked."""
+    """The value of a key in one source, not yet checked."""
 
     key: str
     value: object
     source: str
     origin: SettingOrigin
     remedy: str = ""
-    """What to do, where the key is not valid."""
+    """The remedy, if the key is not valid."""
 
     @property
     def shown(self) -> str:
@@ -112,7 +112,7 @@ def setting_named(key: str, source: str) -> Setting:
 
 
 def value_from(text: str, setting: Setting, source: str) -> SettingValue:
-    """The value of a setting that a text means; raises InvalidConfig."""
+    """The value of a setting in a text; raises InvalidConfig."""
     value = setting.from_text(text)
     if not setting.accepts(value):
         raise InvalidConfig([_not_allowed(setting, value, source)])
@@ -120,7 +120,7 @@ def value_from(text: str, setting: Setting, source: str) -> SettingValue:
 
 
 class _MergedSources:
-    """The values of the sources so far; later ones overrule earlier ones."""
+    """The values of the sources so far."""
 
     def __init__(self) -> None:
         self.accepted: dict[str, GivenValue] = {}
@@ -166,7 +166,7 @@ def _from_file(path: Path, merged: _MergedSources) -> Iterator[GivenValue]:
     text = read_text(path)
     if text is None:
         return
-    # Only where there is a file: importing YAML takes as long as all the rest.
+    # Imported only if there is a file, since that takes as long as all the rest.
     from clew.config.yaml_file import leaves_of, parse_yaml
 
     tree = parse_yaml(text, path)
@@ -198,7 +198,7 @@ def _from_flags(flags: Sequence[str]) -> Iterator[GivenValue]:
 
 
 def _misspelt_variables(environ: Mapping[str, str]) -> Iterator[str]:
-    """A notice for each variable whose name is nearly one of ours; other CLEW_ variables are ignored."""
+    """A notice for each variable with a name similar to one of ours; other CLEW_ variables are ignored."""
     known = {*map(variable_of, (*declared_settings(), *MOVED_SETTINGS)), "CLEW_HOME"}
     for variable in environ:
         if variable.startswith("CLEW_") and variable not in known and (meant := nearest(variable, known)):
@@ -206,7 +206,7 @@ def _misspelt_variables(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _not_allowed(setting: Setting, value: object, source: str) -> ConfigProblem:
-    # A key pasted where the name of its variable belongs must not be printed either.
+    # A key that was pasted in place of the name of its variable must not be printed, either.
     shown = shown_value(value, is_secret_key(setting.key))
     unquoted = setting.kind is str and not setting.limits.shape and isinstance(value, int | float)
     quotes = "; put it in quotes" if unquoted else ""
@@ -214,7 +214,7 @@ def _not_allowed(setting: Setting, value: object, source: str) -> ConfigProblem:
 
 
 def _misplaced(given: GivenValue) -> Iterator[ConfigProblem]:
-    """What is wrong with a key that is no setting: a group given a value, a setting given keys, or unknown."""
+    """The problem of a key that is no setting: a group with a value, a setting with keys below it, or unknown."""
     below = [key.removeprefix(f"{given.key}.") for key in declared_settings() if key.startswith(f"{given.key}.")]
     if below:
         if given.value not in (None, {}):

@@ -1,8 +1,8 @@
 """The config file: its YAML read with limits, and single settings changed in its text.
 
-Reading refuses whatever is not a plain tree of keys, with its line. A change keeps every other character of the file:
-YAML libraries that write a file back lose its comments or its layout, so the parser is only used to find where a
-value starts and ends. Each change is read back first, and a file that cannot be edited safely is refused.
+Reading refuses all but a plain tree of keys, with the line of the problem. A change keeps every other character of the
+file: YAML libraries that write a file lose comments or layout, so the parser only finds where a value starts and ends.
+The edited text is parsed before it is written, and a file that cannot be edited safely is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _NotPlain(Exception):  # noqa: N818 (never leaves this module)
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Refuses aliases, which can multiply, and deep nesting; settings need neither."""
+    """Refuses aliases, which can expand without limit, and deep nesting; settings need neither."""
 
     _depth = 0
 
@@ -53,7 +53,7 @@ class _PlainLoader(yaml.SafeLoader):
 
 @dataclass(frozen=True, slots=True)
 class YamlLeaf:
-    """One key of the file with its value; `remedy` says what to do where the key is not valid."""
+    """One key of the file with its value; `remedy` is empty if the key is valid."""
 
     key: str
     value: object
@@ -62,7 +62,7 @@ class YamlLeaf:
 
 
 def parse_yaml(text: str, path: Path) -> yaml.MappingNode | None:
-    """The text as a tree; None where it has only comments."""
+    """The text as a tree; None if it has only comments."""
     try:
         node = yaml.compose(text, Loader=_PlainLoader)
     except _NotPlain as refused:
@@ -84,7 +84,7 @@ def parse_yaml(text: str, path: Path) -> yaml.MappingNode | None:
 
 
 def leaves_of(node: yaml.MappingNode, prefix: str = "") -> Iterator[YamlLeaf]:
-    """Every key that has no keys below it, in the order of the file."""
+    """Every key without keys below it, in the order of the file."""
     seen: dict[str, int] = {}
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
@@ -111,7 +111,7 @@ def value_of(node: yaml.Node) -> object:
     try:
         value: Any = yaml.constructor.SafeConstructor().construct_object(node)
     except (ValueError, OverflowError, yaml.YAMLError):
-        # 2026-13-45 has the form of a date, and a 5,000-digit number that of an int: both are only text.
+        # 2026-13-45 is no date, and a number of 5,000 digits no int: both are read as text.
         return node.value
     return str(node.value) if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -137,14 +137,14 @@ _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*|[0-9]+[a-z]")
 
 
 def with_key(text: str, path: Path, key: str, value: SettingValue | list[Any]) -> str:
-    """The text with the key set to the value, added where it is missing."""
+    """The text with the key set to the value; a missing key is added."""
     expected = {name: old for name, old in _values_by_key(text, path).items() if not _same_branch(name, key)}
     expected[key] = value
     return _verified(lambda: _with_key(text, path, key.split("."), yaml_text(value)), expected, path, key)
 
 
 def without_key(text: str, path: Path, key: str) -> str:
-    """The text without the key; the same text where it has none."""
+    """The text without the key; unchanged if it has none."""
     expected = _values_by_key(text, path)
     if key not in expected:
         return text
@@ -153,13 +153,13 @@ def without_key(text: str, path: Path, key: str) -> str:
 
 
 def with_list_item(text: str, path: Path, key: str, item: str) -> str:
-    """The text with the item in the list of the key, at its end; the list is made where it is missing."""
+    """The text with the item at the end of the list of the key; a missing list is added."""
     listed = _list_at(text, path, key)
     return text if item in listed else with_key(text, path, key, [*listed, item])
 
 
 def without_list_item(text: str, path: Path, key: str, item: str) -> str:
-    """The text without the item in the list of the key; the same text where it is not there."""
+    """The text without the item in the list of the key; unchanged if it has none."""
     listed = _list_at(text, path, key)
     return with_key(text, path, key, [each for each in listed if each != item]) if item in listed else text
 
@@ -172,7 +172,7 @@ def _list_at(text: str, path: Path, key: str) -> list[Any]:
 
 
 def yaml_text(value: SettingValue | list[Any]) -> str:
-    """A value as YAML reads it back, on one line."""
+    """A value as YAML on one line."""
     if isinstance(value, list):
         return f"[{', '.join(map(yaml_text, value))}]"
     if isinstance(value, bool):
@@ -185,7 +185,7 @@ def yaml_text(value: SettingValue | list[Any]) -> str:
 
 
 def _reads_as_text(value: str) -> bool:
-    """Whether it is read back unchanged when it is written without quotes."""
+    """Whether YAML reads it as the same text without quotes."""
     if not _PLAIN_SCALAR.fullmatch(value):
         return False
     node: yaml.Node | None = yaml.compose(value, Loader=yaml.SafeLoader)
@@ -244,7 +244,7 @@ def _inserted(text: str, node: yaml.MappingNode, names: Sequence[str], value: st
 
 
 def _filled(text: str, key_node: yaml.Node, below: yaml.Node, names: Sequence[str], value: str) -> str:
-    """A group that is there without keys, as `compression:` or `compression: {}`."""
+    """The text with a key in an empty group, as `compression:` or `compression: {}`."""
     if below.start_mark.index == below.end_mark.index:
         return _with_lines(text, below.end_mark.index, _block(names, value, key_node.start_mark.column + 2))
     return _replaced(text, key_node, below, "{" + _flow(names, value) + "}")
@@ -269,7 +269,7 @@ def _without_span_and_comma(text: str, start: int, end: int) -> str:
 
 
 def _end(node: yaml.Node) -> int:
-    """Where the last value below a node ends; the end mark of a block is behind the comments that follow it."""
+    """The end of the last value below a node; the end mark of a block includes comments that follow it."""
     while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         node = last[1] if isinstance(node, yaml.MappingNode) else last
@@ -311,7 +311,7 @@ def _same_branch(one: str, other: str) -> bool:
 
 
 def _verified(edit: Callable[[], str], expected: dict[str, object], path: Path, key: str) -> str:
-    """The edited text, if it reads back as expected; empty groups do not count. Raises `InvalidConfig` if not."""
+    """The edited text, if it has the expected values; empty groups are ignored. Raises `InvalidConfig` if not."""
     edited = edit()
     try:
         content = _values_by_key(edited, path)
@@ -337,11 +337,11 @@ def set_in_file(path: Path, setting: Setting, value: SettingValue) -> tuple[str,
 
 
 def unset_in_file(path: Path, setting: Setting) -> tuple[str, ...]:
-    """Remove a setting from the file, so that its default counts; returns notices for the user."""
+    """Remove a setting from the file, so that its default applies; returns notices for the user."""
     before = read_text(path)
     if before is None:
         return ()
-    # Moved settings first, because a value under an old key is a value of this setting too.
+    # Moved settings first, because a value of an old key is one of this setting, too.
     text, notices = with_moved_settings(before, path)
     text = without_key(text, path, setting.key)
     if text != before:
@@ -352,7 +352,7 @@ def unset_in_file(path: Path, setting: Setting) -> tuple[str, ...]:
 
 
 def _without_empty_group(text: str, path: Path, group: str) -> str:
-    """The text without the line of a group that has nothing below it; every value stays as it is."""
+    """The text without the line of an empty group, if no value changes by that."""
     line = re.compile(rf"(?m)^( *){re.escape(group.rpartition('.')[2])}:[ \t]*(?:\n|\Z)(?!\1 )")
     shorter = line.sub("", text, count=1)
     before, after = (
@@ -363,7 +363,7 @@ def _without_empty_group(text: str, path: Path, group: str) -> str:
 
 
 def with_moved_settings(text: str, path: Path) -> tuple[str, tuple[str, ...]]:
-    """The text with moved settings under their new keys; an old value that is not allowed stays as it is."""
+    """The text with moved settings under their new keys; an old value that is not allowed is not moved."""
     notices = []
     values = _values_by_key(text, path)
     for old_key, new_key in MOVED_SETTINGS.items():

@@ -46,9 +46,9 @@ Made = TypeVar("Made")
 
 
 class PluginCatalog(Generic[Setup, Made]):
-    """Plugins of one kind. `problem_of` says what is wrong with an object that a factory made, or nothing.
+    """Plugins of one kind. `problem_of` returns the problem of an object that a factory made, or an empty text.
 
-    `home` is the folder of plugins; `built_ins` registers what ships with Clew, as all plugins are registered.
+    `home` is the folder of plugins; `built_ins` registers the plugins that ship with Clew.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PluginCatalog(Generic[Setup, Made]):
         self._built_ins = [_registered_plugin(each, PluginOrigin.BUILT_IN) for each in registrations.values()]
 
     def plugins(self) -> list[Plugin]:
-        """Every plugin that is found, in the order of the search; one that another hides is `shadowed`."""
+        """Every plugin, in the order of the search; one behind another of the same name is `shadowed`."""
         found: list[Plugin] = []
         seen: set[str] = set()
         for plugin in self._all_plugins():
@@ -71,7 +71,7 @@ class PluginCatalog(Generic[Setup, Made]):
         return found
 
     def find(self, name: str) -> Plugin:
-        """The plugin of a name; raises PluginError, with the names that were probably meant."""
+        """The plugin of a name; raises PluginError with similar names."""
         known = []
         for plugin in self._all_plugins():
             if plugin.name == name and valid_name(name):
@@ -80,7 +80,7 @@ class PluginCatalog(Generic[Setup, Made]):
         raise PluginError(f"no {self._kind.title} is called {shown_name(name)}", remedy=suggestion(name, known))
 
     def find_built_in(self, name: str) -> Plugin:
-        """The built-in plugin of this name, also where another plugin hides it."""
+        """The built-in plugin of this name, also if another one shadows it."""
         found = next((plugin for plugin in self._built_ins if plugin.name == name), None)
         if found is None:
             raise PluginError(f"no built-in {self._kind.title} is called {shown_name(name)}")
@@ -140,12 +140,12 @@ def _registered_plugin(registration: PluginRegistration, origin: PluginOrigin) -
 
 @contextmanager
 def plugin_code(plugin: Plugin, doing: str) -> Iterator[None]:
-    """Raises PluginError for any exception inside, also where a plugin wants to end the program."""
+    """Raises PluginError for any exception inside, also if a plugin tries to end the program."""
     try:
         yield
     except (Exception, SystemExit) as error:
         if isinstance(error, PluginError) and str(error).startswith(str(plugin)):
-            raise  # it has been translated already
+            raise  # translated already
         _log.warning("%s: %s failed", plugin, doing, exc_info=True)
         raise PluginError(f"{plugin}: {doing} failed: {_problem(error, plugin)}") from error
 
@@ -158,7 +158,7 @@ def _problem(error: BaseException, plugin: Plugin) -> str:
 
 
 def _file_and_line(error: BaseException, plugin: Plugin) -> str:
-    """The file and line of an error: in the plugin's own code, if the traceback has it."""
+    """The file and line of an error, in the plugin's code if the traceback has it."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename} line {error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]

@@ -1,7 +1,7 @@
-"""What a plugin is, which names it may have, and the registration of its factory.
+"""Plugins, their names, and the registration of their factories.
 
-What a plugin's code registers while it is loaded goes to its loader only. What a program registers at any other time
-is kept as long as the program runs.
+Registrations by a plugin's code while it is loaded go to its loader only. Other registrations of a program last as long
+as the program runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PluginKind:
     contract: int
     """The version of the contract that its plugins are held to."""
     changes: str = ""
-    """What to change in a plugin that was written for an older version."""
+    """The changes that a plugin for an older version needs."""
 
     @property
     def entry_points(self) -> str:
@@ -38,7 +38,7 @@ class PluginKind:
 
 
 class PluginOrigin(StrEnum):
-    """Where a plugin comes from, in the order in which a name is looked up."""
+    """The source of a plugin, in the order in which a name is searched."""
 
     FOLDER = "folder"
     PROGRAM = "program"
@@ -49,7 +49,7 @@ class PluginOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin as it was found, before its code has run."""
+    """A plugin before its code has run."""
 
     kind: PluginKind
     name: str
@@ -61,9 +61,9 @@ class Plugin:
     description: str = ""
     version: str = ""
     contract: int | None = None
-    """As stated, where that can be read without running its code."""
+    """As stated, if that can be read without running its code."""
     problem: str = ""
-    """Why it cannot be loaded, as far as is known without running its code."""
+    """Why it cannot be loaded, as far as that can be seen without running its code."""
     root: Path | None = None
     """The folder that holds its code, where it is known."""
     shadowed: bool = False
@@ -79,7 +79,7 @@ _LONGEST_SHOWN = 80
 
 
 def valid_name(name: object) -> bool:
-    """Whether a plugin may be called this."""
+    """Whether this is a valid name of a plugin."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
@@ -90,7 +90,7 @@ def shown_name(name: object) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """For a message about an unknown name: the nearest names, and the first ten of all."""
+    """The remedy for an unknown name: similar names, and the first ten of all."""
     names = sorted(set(known))
     if not names:
         return "none is installed"
@@ -134,13 +134,13 @@ def register(
 
 
 def registered(kind: PluginKind) -> list[PluginRegistration]:
-    """What was registered by calls of this program."""
+    """The registrations by calls of this program."""
     return [each for each in _of_this_program.values() if each.kind == kind]
 
 
 @contextmanager
 def collect_registrations() -> Iterator[PluginRegistrations]:
-    """Collects what is registered inside the block, and keeps it from everybody else."""
+    """Collects the registrations inside the block, which are seen nowhere else."""
     collected: PluginRegistrations = {}
     token = _registrations.set(collected)
     try:

@@ -81,7 +81,7 @@ def _plugin_of(kind: PluginKind, folder: Path) -> Plugin:
 
 
 def _problems(folder: Path) -> Iterator[str]:
-    """What is wrong, as far as can be seen without running anything."""
+    """The problems of a plugin that can be seen without running it."""
     if not folder.is_dir():
         yield f"{folder}: a plugin is a folder; make it {folder.with_suffix('') / _CODE}"
         return
@@ -135,7 +135,7 @@ def _imported(kind: PluginKind, folder: Path) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[private] = module
     try:
-        # What it registers while being imported, outside register(), is ignored.
+        # Registrations at import, outside register(), are ignored.
         with collect_registrations():
             spec.loader.exec_module(module)
     except BaseException:
@@ -200,7 +200,7 @@ def package_plugins(kind: PluginKind) -> Iterator[Plugin]:
 
 
 def _packaged(kind: PluginKind, points: list[EntryPoint]) -> Plugin:
-    """The plugin of one name; where several packages offer it, that is its `problem`."""
+    """The plugin of one name; it is a `problem` if several packages offer it."""
     point = points[0]
     summaries = point.dist.metadata.get_all("Summary") if point.dist else None
     return Plugin(
@@ -232,7 +232,7 @@ def _problem_of_offers(points: list[EntryPoint]) -> str:
 
 
 def _load_entry_point(kind: PluginKind, point: EntryPoint) -> PluginRegistration:
-    # What it registers while being imported, outside its function, is ignored.
+    # Registrations at import, outside the function, are ignored.
     with collect_registrations():
         register = point.load()
     if not callable(register):

@@ -378,7 +378,7 @@ async def uninterruptible(work: Coroutine[Any, Any, _Value]) -> _Value:
     return task.result()
 
 
-_ITEMS: Mapping[str, type[CompactionItem]] = {kind.__name__: kind for kind in (Kept, Changed, Added, Removed)}
+_ITEMS: Mapping[str, type[CompactionItem]] = {it.__name__: it for it in (Kept, Changed, Added, Summarized, Removed)}
 _AS_THEY_ARE = ("tokens_before", "tokens_after", "state", "records", "written_by", "template")
 _TUPLES = ("numbers", "unverified", "warnings")
 
@@ -406,13 +406,11 @@ def prepared_from_plain(plain: Mapping[str, Any], now: ConversationView) -> Prep
     shown = plain["shown"]
     if plain["base"] != now.base or shown > len(now.messages) or plain["until"] > now.next_seq:
         return None
-    written = frozenset(index for index in now.stored.written if index < shown)
-    messages, seqs = tuple(now.messages[:shown]), tuple(now.seqs[:shown])
-    view = View(now.session, now.stored.conversation, now.base, plain["until"], messages, seqs, written)
+    view = now.beginning(shown, plain["until"])
     fields: dict[str, Any] = {name: plain[name] for name in _AS_THEY_ARE}
     fields |= {name: tuple(plain[name]) for name in _TUPLES}
     done = Compaction(
-        list(messages),
+        list(view.messages),
         tuple(map(_item_from_plain, plain["items"])),
         nodes=tuple(Node(**{**node, "children": tuple(node["children"])}) for node in plain["nodes"]),
         handoff=Handoff.of_json(handoff) if (handoff := plain.get("handoff")) else None,
@@ -423,23 +421,16 @@ def prepared_from_plain(plain: Mapping[str, Any], now: ConversationView) -> Prep
 
 
 def _item_to_plain(item: CompactionItem) -> dict[str, Any]:
-    own = {"kind": type(item).__name__}
-    if not isinstance(item, Summarized):
-        return own | asdict(item)
-    merged = None if item.merged_with is None else _item_to_plain(item.merged_with)
-    return own | {
-        "message": item.message,
-        "covers": list(item.covers),
-        "text": item.text,
-        "merged_with": merged,
-        "node": item.node,
-    }
+    plain = {"kind": type(item).__name__, **asdict(item)}
+    if isinstance(item, Summarized):
+        merged = None if item.merged_with is None else _item_to_plain(item.merged_with)
+        plain |= {"covers": list(item.covers), "merged_with": merged}
+    return plain
 
 
 def _item_from_plain(plain: Mapping[str, Any]) -> CompactionItem:
-    given = {name: value for name, value in plain.items() if name != "kind"}
-    if plain["kind"] != Summarized.__name__:
-        return _ITEMS[plain["kind"]](**given)
-    merged = None if given["merged_with"] is None else _item_from_plain(given["merged_with"])
-    assert merged is None or isinstance(merged, Kept | Changed)
-    return Summarized(**{**given, "covers": tuple(given["covers"]), "merged_with": merged})
+    kind, given = _ITEMS[plain["kind"]], {name: value for name, value in plain.items() if name != "kind"}
+    if kind is Summarized:
+        merged = None if given["merged_with"] is None else _item_from_plain(given["merged_with"])
+        given |= {"covers": tuple(given["covers"]), "merged_with": merged}
+    return kind(**given)

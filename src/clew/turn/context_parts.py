@@ -1,4 +1,4 @@
-"""What the next request of a conversation consists of, part by part, in the tokens of its provider."""
+"""The parts of the next request of a conversation, in the tokens of its provider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clew.tokens import counter_for
 from clew.turn.conversation import Conversation
 
 ALWAYS_SHOWN = ("system", "memory", "tools", "head", "summary", "tail")
-"""Parts that are given even where there is nothing of them."""
+"""Parts that are returned even if they are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +20,18 @@ class ContextPart:
     """One part of the request."""
 
     name: str
-    """`system`, `memory`, `pinned`, `tools`, `head`, `summary`, `middle` (what a compaction would fold) or `tail`."""
+    """`system`, `memory`, `pinned`, `tools`, `head`, `summary`, `middle` (which a compaction would fold) or `tail`."""
     tokens: int
     messages: int = 0
 
 
 def context_parts(conversation: Conversation, memory: str = "") -> tuple[ContextPart, ...]:
-    """The parts of the next request; they add up to its size. `memory` is what of the system prompt is memory."""
+    """The parts of the next request; they add up to its size. `memory` is the part of the system prompt from memory."""
     return _scaled(list(_parts(conversation, memory)), conversation.size.counted, conversation.size.tokens)
 
 
 def share_of(counted: int, whole_counted: int, whole: int) -> int:
-    """A part of a request in the tokens of its provider; given are our counts of the part and of the request, and
-    what the request takes there."""
+    """A part of a request in the tokens of its provider, from our counts of part and request and its size there."""
     return round(counted * whole / whole_counted) if whole_counted else 0
 
 
@@ -40,7 +39,7 @@ def _parts(conversation: Conversation, memory_text: str) -> Iterator[ContextPart
     size, view, counter = conversation.size, conversation.view, counter_for(conversation.target.model)
     memory = min(size.system, counter.text(memory_text))
     pinned = min(size.system - memory, counter.text(view.pinned_text))
-    # What every request has, whatever is in it, counts with the system prompt.
+    # The fixed overhead of a request counts with the system prompt.
     framing = size.counted - size.system - size.tools - sum(size.counts)
     yield ContextPart("system", size.system - memory - pinned + framing)
     yield ContextPart("memory", memory)
@@ -57,7 +56,7 @@ def _parts(conversation: Conversation, memory_text: str) -> Iterator[ContextPart
 
 
 def _regions(conversation: Conversation) -> list[str]:
-    """For each message what the next compaction would make of it: head, tail, a summary, or what lies between."""
+    """The region of each message in the next compaction: head, tail, summary or middle."""
     names = {CompactionRegion.HEAD: "head", CompactionRegion.TAIL: "tail", CompactionRegion.HANDOFF: "summary"}
     messages, engine = conversation.messages, conversation.engine
     if isinstance(engine, ContextCompressor):
@@ -67,7 +66,7 @@ def _regions(conversation: Conversation) -> list[str]:
 
 
 def _summary_tokens(message: Message, tokens: int, count: Callable[[Message], int]) -> int:
-    """How much of a message is a handoff: all, none, or what was merged with it."""
+    """The tokens of a message that are a handoff: all, none, or all but the merged text."""
     wrapped = unwrap(message) if message["role"] in ("user", "assistant") else None
     if wrapped is None:
         return 0
@@ -76,12 +75,7 @@ def _summary_tokens(message: Message, tokens: int, count: Callable[[Message], in
 
 def _scaled(parts: Sequence[ContextPart], counted: int, tokens: int) -> tuple[ContextPart, ...]:
     """The parts corrected by real figures: they add up to `tokens`, in the same proportions as before."""
-    system, *others = parts
-    given = [share_of(part.tokens, counted, tokens) for part in others]
-    # What rounding leaves goes to the system prompt, so that the others have the figures of other pages.
-    shares = [tokens - sum(given), *given]
-    return tuple(
-        replace(part, tokens=share)
-        for part, share in zip((system, *others), shares, strict=True)
-        if share or part.name in ALWAYS_SHOWN
-    )
+    given = [share_of(part.tokens, counted, tokens) for part in parts[1:]]
+    # The rounding error goes to the system prompt, so that the others have the figures of other pages.
+    scaled = map(lambda part, share: replace(part, tokens=share), parts, [tokens - sum(given), *given])
+    return tuple(part for part in scaled if part.tokens or part.name in ALWAYS_SHOWN)

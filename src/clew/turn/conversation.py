@@ -571,9 +571,9 @@ class Conversation:
             return await self.compact(request, ready)
         except (StaleView, LeaseLost) as lost:
             await self.reload()
-            self.services.tell(Notice(f"Another process was quicker to compact this conversation: {lost}"))
+            self.services.tell(Notice(f"Another process has compacted this conversation first: {lost}"))
         except ClewError as problem:
-            self.services.tell(Notice(f"The conversation was not compacted and goes on as it was: {problem}"))
+            self.services.tell(Notice(f"The conversation was not compacted and is unchanged: {problem}"))
         return None
 
     async def compact(self, request: CompactionRequest, ready: PreparedCompaction | None = None) -> Compaction | None:

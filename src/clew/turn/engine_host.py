@@ -1,4 +1,4 @@
-"""What an open conversation offers its engine: the history, the map and the engine's records, all in the store."""
+"""The services of an open conversation for its engine: history, nodes and records, all read from the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clew.turn.view import ConversationView
 _PAGE_ROWS = 1_000
 _STATE_LINES_OF_A_KIND = 12
 _SCANNED_CHARS = 4_000
-"""Of a line: a regular expression is not tried on more at once."""
+"""Of a line: a regular expression is matched against no more at once."""
 
 
 class StoreEngineHost:
@@ -92,13 +92,13 @@ class StoreEngineHost:
         return HistoryHits(tuple(_hit(hit) for hit in found.hits), searched, found.problem or "")
 
     async def _scan(self, query: HistoryQuery) -> HistoryHits:
-        """Look through every message, the newest first, for a text as it is or for a regular expression."""
+        """Search every message, the newest first, for a literal text or a regular expression."""
         searched = f"{self._view.next_seq:,} messages"
         pattern, problem = _pattern(query)
         hits: list[HistoryHit] = []
         for stop in range(self._view.next_seq, 0, -_PAGE_ROWS):
             rows = await self._rows(max(0, stop - _PAGE_ROWS), stop)
-            # In a thread: a pattern that takes long must not stop everything else.
+            # In a thread, since a pattern may take long.
             hits += await asyncio.to_thread(_matches, rows, pattern, query)
             if len(hits) >= query.limit:
                 break
@@ -156,7 +156,7 @@ def _searched_text(message: Message) -> str:
 
 
 def _first_in_lines(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """The first match of a regular expression, tried on bounded stretches."""
+    """The first match of a regular expression in a stretch of bounded length."""
     start = 0
     while start <= len(text):
         end = text.find("\n", start)

@@ -1,4 +1,4 @@
-"""The state of a conversation in a store: all its messages are read into a `StateRecord`, whose facts are folded."""
+"""The state of a conversation: its messages are read into a `StateRecord`, whose facts make its entities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROWS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """What a conversation says about its entities, up to a message."""
+    """The facts of a conversation about its entities, up to a message."""
 
     session: str
     next_number: int
@@ -21,7 +21,7 @@ class ConversationState:
     facts: tuple[Fact, ...]
 
     def entities(self, *, at: int | None = None, kind: FactKind | None = None, words: str = "") -> list[Entity]:
-        """The entities by kind, what changed last first; as they were behind a message, of a kind, with all words."""
+        """The entities by kind, last changed first; `at` a message, of one `kind`, and with all `words`."""
         wanted = words.casefold().split()
         return [
             entity

@@ -1,8 +1,8 @@
-"""What the next message of a conversation costs, with the provider's cache and without, and which early folds pay.
+"""The cost of the next message of a conversation, with the provider's cache and without, and which early folds pay.
 
-A provider keeps what it has read for some minutes. The next message reads it from there at about a tenth of the price;
-after a longer pause it pays for the whole conversation again. Estimates are for one model at its listed prices; where
-no price is known, no early fold pays.
+A provider caches a prompt for some minutes. The next message reads it from the cache at about a tenth of the price;
+after a longer pause the whole conversation is paid for again. Estimates are for one model at its listed prices; if no
+price is known, no early fold pays.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from clew.turn.request import ModelTarget
 from clew.usage import CanonicalUsage, cost_of
 
 CACHE_SECONDS: Final[Mapping[str, float]] = {"5m": 300.0, "30m": 1_800.0, "1h": 3_600.0}
-"""How long a provider has a prefix after it was last read. Those that cache by themselves say five minutes or more."""
+"""How long a provider caches a prefix after it was last read; five minutes or more without markers."""
 FOLD_BEFORE_SECONDS: Final = 30.0
-"""So long before the cache expires an idle conversation is folded: asking for its handoff must still read the cache."""
+"""So long before its cache expires an idle conversation is folded, so that its handoff still reads the cache."""
 IDLE_AT: Final = 0.40
-"""Of the window: an idle conversation that is smaller is left as it is."""
+"""Of the window: a smaller idle conversation is not folded."""
 COLD_AT: Final = 0.80
-"""Of the threshold: from there on a request that the cache no longer has is folded where its handoff costs nothing."""
+"""Of the threshold: from here on a request that is not cached any more is folded, if its handoff costs nothing."""
 FINISHED_AT: Final = 0.60 / 0.85
-"""Of the threshold, 60% of the window in the gateway: from there on a finished task may be folded."""
+"""Of the threshold, 60% of the window in the gateway: from here on a finished task may be folded."""
 KEPT_SHARE: Final = 0.30
-"""Of what is in view before a fold, about so much is there after it."""
+"""Of the view before a fold, the share that is left after it."""
 LATER_TURNS: Final = 10
 """Turns that follow a pause in which the cache expired; in recordings 9, 158, 428 and 435."""
 HANDOFF_SHARE: Final = 0.6
-"""Of its budget, so much a model uses for a handoff: six by a strong model took 50 to 61%."""
+"""Of its budget, the share that a model uses for a handoff: six by a strong model took 50 to 61%."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextMessageCost:
-    """What the prompt of the next message costs, in dollars."""
+    """The cost of the prompt of the next message, in dollars."""
 
     warm: float
-    """While the provider has what was sent before in its cache."""
+    """While the provider caches the conversation."""
     cold: float
-    """Once it has not."""
+    """Once the cache has expired."""
 
 
 def next_message_cost(tokens: int, model: str, provider: str | None, ttl: str = "5m") -> NextMessageCost | None:
-    """What a prompt of so many tokens costs, of which the newest message is a small part; None without a price."""
+    """The cost of a prompt of so many tokens, of which the newest message is a small part; None without a price."""
     read = _dollars(CanonicalUsage(cache_read_tokens=tokens), model, provider, ttl)
     plain = _dollars(CanonicalUsage(input_tokens=tokens), model, provider, ttl)
     written = _dollars(CanonicalUsage(cache_write_tokens=tokens), model, provider, ttl)
@@ -57,8 +57,8 @@ def next_message_cost(tokens: int, model: str, provider: str | None, ttl: str = 
 def idle_fold_pays(tokens: int, summary: int, target: ModelTarget, returns: int, ttl: str = "5m") -> bool:
     """Whether to fold an idle conversation before its cache expires, with a handoff of so many tokens by the model.
 
-    Asking for the handoff reads the cache once more; nothing of that is saved if nobody comes back. The chance of that
-    is taken from the conversation: somebody came back from `returns` pauses, and it is not known of this one.
+    The handoff reads the cache once more, which is lost if the user does not return. The chance of a return is
+    estimated from the conversation: the user returned from `returns` pauses, and this one is open.
     """
     cost, written = _costs(tokens, summary, target, ttl)
     if cost is None or written is None:
@@ -67,15 +67,15 @@ def idle_fold_pays(tokens: int, summary: int, target: ModelTarget, returns: int,
 
 
 def cold_fold_pays(tokens: int, target: ModelTarget, ttl: str = "5m") -> bool:
-    """Whether a request that must be read anew is better sent folded, where the handoff is there or costs nothing."""
+    """Whether a request that is not cached is cheaper folded, if the handoff is there or costs nothing."""
     cost, _ = _costs(tokens, 0, target, ttl)
     return cost is not None and cost.cold > cost.warm
 
 
 def early_fold_pays(tokens: int, turns: int, summary: int, target: ModelTarget, ttl: str = "5m") -> bool:
-    """Whether a fold with a handoff by the model is paid back by the turns to be expected.
+    """Whether the expected turns pay for a fold with a handoff by the model.
 
-    A session that has continued for so many turns continues for as many more, on average.
+    A session that has had so many turns has as many more, on average.
     """
     cost, written = _costs(tokens, summary, target, ttl)
     if cost is None or written is None:
@@ -85,7 +85,7 @@ def early_fold_pays(tokens: int, turns: int, summary: int, target: ModelTarget, 
 
 
 def reports_finished(messages: Sequence[Message]) -> bool:
-    """Whether the newest message reports work as done: words behind calls of tools, that neither ask nor announce."""
+    """Whether the newest message reports finished work: a text behind tool calls that neither asks nor announces."""
     if not messages or messages[-1]["role"] != "assistant" or calls_of(messages[-1]):
         return False
     text = text_of(messages[-1])
@@ -100,7 +100,7 @@ def reports_finished(messages: Sequence[Message]) -> bool:
 
 
 def _costs(tokens: int, summary: int, target: ModelTarget, ttl: str) -> tuple[NextMessageCost | None, float | None]:
-    """What the next prompt costs, and a handoff of so many tokens."""
+    """The cost of the next prompt, and of a handoff of so many tokens."""
     model, provider = target.model, target.served_by or None
     written = _dollars(CanonicalUsage(output_tokens=summary), model, provider, ttl)
     return next_message_cost(tokens, model, provider, ttl), written

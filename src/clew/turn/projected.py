@@ -193,12 +193,11 @@ class ProjectedConversation:
 
         `direct` is the usage that the history as received would have had; with it, the savings are recorded, too.
         """
-        if self.session is None:
-            return
-        conversation = await self._runtime.conversation(self.session)
-        conversation.observe_usage(usage, self._sent, ())
-        call = call_of(usage, conversation.target, self._runtime.options.source, direct=direct)
-        await self._runtime.store.record_call(conversation.session, call)
+        conversation = await self._conversation()
+        if conversation is not None:
+            conversation.observe_usage(usage, self._sent, ())
+            call = call_of(usage, conversation.target, self._runtime.options.source, direct=direct)
+            await self._runtime.store.record_call(conversation.session, call)
 
     def place_of(self, number: int) -> int:
         """The wire item that a message begins at; the end for one that is not known yet."""
@@ -206,10 +205,8 @@ class ProjectedConversation:
 
     def count_from(self, place: int) -> int:
         """How many messages of the history begin at or behind this wire item."""
-        count, total = 0, len(self._history) if self._history else 0
-        while count < total and self.place_of(total - count - 1) >= place:
-            count += 1
-        return count
+        total = len(self._history) if self._history else 0
+        return next((count for count in range(total) if self.place_of(total - count - 1) < place), total)
 
     @property
     def taken(self) -> TakenHistory | None:
@@ -249,23 +246,25 @@ class ProjectedConversation:
 
     async def compact(self, focus: str | None = None) -> bool:
         """Fold now, at any size; False if nothing could be folded."""
-        if self.session is None:
-            return False
-        done = await (await self._runtime.conversation(self.session)).compact_now(focus)
+        conversation = await self._conversation()
+        done = None if conversation is None else await conversation.compact_now(focus)
         return done is not None and done.changed
 
     async def undo(self) -> bool:
         """Undo the newest compaction; False if none is in effect."""
-        if self.session is None:
-            return False
-        return await (await self._runtime.conversation(self.session)).undo_compaction()
+        conversation = await self._conversation()
+        return conversation is not None and await conversation.undo_compaction()
+
+    async def _conversation(self) -> Conversation | None:
+        """None before the first call, if no session was given."""
+        return None if self.session is None else await self._runtime.conversation(self.session)
 
     async def stored(self) -> list[Message]:
-        """The whole history as the store has it."""
+        """The whole history of the store."""
+        store = self._runtime.store
         if self.session is None:
             return []
-        tip = await self._runtime.store.resume(self.session)
-        return [row.message for row in await self._runtime.store.messages(tip.id)]
+        return [row.message for row in await store.messages((await store.resume(self.session)).id)]
 
     async def compactions(self) -> list[CommittedCompaction]:
         """The compactions of the whole conversation, oldest first; undone ones are not `is_in_effect`."""

@@ -46,18 +46,17 @@ _ANY_MODEL = "any-model"
 
 
 class Projection:
-    """A conversation that is folded once: give it the whole history, and send what comes back.
+    """A conversation that is folded once: give it the whole history, and send the messages that it returns.
 
         view = clew.Projection(model="claude-sonnet-4-5")
         messages = view.fit(history, system=system, tools=tools)     # or: await view.afit(...)
         view.observe(response.usage)
 
-    Between two folds what comes back only grows, so that a provider's cache continues holding it; items that were not
-    changed are the same objects that were given, and an edited earlier message is a branch. Without a `store` it
-    remembers in memory; with one (a path or an address) it survives a restart and is shared: the conversation is found
-    by its `session`, or by the beginning of its history; one with a `name` is begun under that name where there is
-    none, and never taken for another. From any thread, and from any event loop. For many conversations at once,
-    `another` makes one more over the same store.
+    Between two folds the returned messages only grow, so that a provider's cache still applies; unchanged items are the
+    objects that were given, and an edited earlier message begins a branch. Without a `store` everything is in memory;
+    with one (a path or an address) it survives a restart and is shared: the conversation is found by its `session`, or
+    by the beginning of its history; one with a `name` is found by it alone, and created under it. Can be used from any
+    thread and any event loop. `another` makes a projection of one more conversation over the same store.
     """
 
     def __init__(
@@ -113,8 +112,8 @@ class Projection:
     ) -> list[Any]:
         """The messages to send for a history of OpenAI chat, Anthropic, Responses or Gemini messages.
 
-        `system` and `tools` are what goes beside it in the request, for its size. System messages at the beginning of
-        the list come back with it. The dialect is found out unless it is given.
+        `system` and `tools` are the other parts of the request, for its size. System messages at the beginning of the
+        list are returned with it. The dialect is detected unless it is given.
         """
         return self._host.run(self._fit(history, system, tools, dialect))
 
@@ -130,7 +129,7 @@ class Projection:
         return await self._host.arun(self._fit(history, system, tools, dialect))
 
     def observe(self, usage: Any) -> None:
-        """The usage that the provider reported for the request of the last `fit`, in the provider's own shape."""
+        """Take in the usage that the provider reported for the request of the last `fit`, in the provider's shape."""
         self._host.run(self._alone(lambda it: it.observe(_canonical(usage))))
 
     async def aobserve(self, usage: Any) -> None:
@@ -138,7 +137,7 @@ class Projection:
         await self._host.arun(self._alone(lambda it: it.observe(_canonical(usage))))
 
     def compact(self, focus: str | None = None) -> bool:
-        """Fold now, whatever the size is; False where nothing could be folded. The next `fit` shows it."""
+        """Fold now, at any size; False if nothing could be folded. The next `fit` shows it."""
         _check("focus", focus or None, str, "a text")
         return self._host.run(self._alone(lambda it: it.compact(focus)))
 
@@ -148,13 +147,13 @@ class Projection:
         return await self._host.arun(self._alone(lambda it: it.compact(focus)))
 
     def undo(self) -> bool:
-        """Bring back what a fold left out; False where none is in effect. The next `fit` folds only if it must."""
+        """Undo the newest fold; False if none is in effect. The next `fit` folds only if it must."""
         return self._host.run(self._alone(ProjectedConversation.undo))
 
     def recall(self, query: str, *, around: str = "", chars: int | None = None) -> list[RecalledMessage]:
-        """Originals, also of what was folded: m12 or m12-m20 as a handoff names them, or those that words find.
+        """Original messages, folded ones too: m12 or m12-m20 as a handoff names them, or found by words.
 
-        Of an opened message with more than `chars` characters (6,000, or less where several share a page), `snippet` is
+        Of an opened message with more than `chars` characters (6,000, or less if several share a page), `snippet` is
         the part around the words of `around`.
         """
         _check("around", around or None, str, "a text")
@@ -171,7 +170,7 @@ class Projection:
 
     @property
     def history(self) -> list[Message]:
-        """The whole history as the store has it, as chat messages: for a host that kept only what it was given."""
+        """The whole history of the store, as chat messages: for a host that kept only the returned ones."""
         return self._host.run(self._with(ProjectedConversation.stored))
 
     @property
@@ -180,7 +179,7 @@ class Projection:
         return self._conversation.session if self._conversation else self._session or self._name
 
     def another(self, *, session: str | None = None, name: str | None = None) -> Projection:
-        """A projection of another conversation, with the same settings, store and thread; open as long as this one."""
+        """A projection of another conversation with the same settings, store and thread, closed with this one."""
         _check_names(session, name)
         made = copy(self)
         made._session, made._name, made._conversation = session, name, None
@@ -188,7 +187,7 @@ class Projection:
         return made
 
     async def awith_runtime(self, work: Callable[[Runtime], Awaitable[_Result]]) -> _Result:
-        """Do something with the store of the projection and what else it runs on, in its thread."""
+        """Do something with the runtime and the store of the projection, in its thread."""
 
         async def opened() -> _Result:
             return await work(await self._host.runtime())
@@ -196,7 +195,7 @@ class Projection:
         return await self._host.arun(opened())
 
     def close(self) -> None:
-        """Close the store for good. What it holds stays, unless in memory. One made by `another` leaves it open."""
+        """Close the store for good. A store in memory is lost. A projection made by `another` leaves it open."""
         self._conversation = None
         if self._is_first:
             self._host.close()
@@ -215,7 +214,7 @@ class Projection:
             runtime = await self._host.runtime()
             new = NewSession(id=self._name, source="library", model=self._model, lineage=self._name or "")
             if self._name is not None:
-                await runtime.store.start_session(new)  # gives back the one that is there
+                await runtime.store.start_session(new)  # returns an existing one
             self._conversation = ProjectedConversation(runtime, new, self._session or self._name)
         return self._conversation
 
@@ -270,7 +269,7 @@ def _check_names(session: object, name: object) -> None:
 
 
 def split_prompt(items: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
-    """The system messages at the beginning of a list, and the rest: a prompt is no part of the history."""
+    """The system messages at the beginning of a list, and the rest, which is the history."""
 
     def is_prompt(item: Any) -> bool:
         return isinstance(item, Mapping) and item.get("role") in ("system", "developer")
@@ -280,7 +279,7 @@ def split_prompt(items: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
 
 
 def _prompt_of(lead: Sequence[Any], system: Any) -> Message | None:
-    """What precedes the history, as one prompt, for its size."""
+    """All texts before the history as one prompt, for its size."""
     texts = [text_of({"role": "system", "content": plain_system(system)})] if system else []
     texts += [text_of(message) for message in lead]
     return {"role": "system", "content": "\n\n".join(texts)} if texts else None
@@ -371,7 +370,7 @@ class ProjectionHost(EventLoopThread):
 def engine_factory(
     engine: str | EngineFactory | None, summarizer: Callable[..., Any] | SummaryModel | None, model: str
 ) -> EngineFactory:
-    """Makes the engine that is named or given, with the summariser that is given; the built-in one without."""
+    """A factory of the named or given engine with the given summariser; of the compressor without a name."""
     make = engine if callable(engine) else _named_engine(engine)
     if summarizer is None:
         return make

@@ -7,9 +7,10 @@ part of a long one around some words. A call and its result name each other. Bot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeAlias
 
 from clew.errors import InvalidArgument
 from clew.messages import Message, ToolCall, arguments_of_call, calls_of, images_of, name_of_call, text_of
@@ -37,11 +38,11 @@ _HIT_CHARS = SHORT_CHARS
 _EXCERPTS = 3
 _LINE_CHARS = 160
 _PREVIEW_CHARS = 400
-"""Of the other side of a call that the words did not find: the call in a line, more of the result."""
+"""Of the result of a found call, where the words did not find the result, too."""
 _LOOKED_AT = 3
-"""So many times as many hits are asked for: calls and results become one, and results of recall are left out."""
+"""So many times more hits are searched: calls and results become one, and results of recall are left out."""
 _NEAR = 24
-"""A result is looked for among so many messages behind its call."""
+"""So many messages before and behind a hit are read to link calls and results."""
 _MOST_MESSAGES = 200
 """On a page of opened ones."""
 _BEGINNING_CHARS = 150
@@ -54,16 +55,20 @@ _PARTNERS = 2
 _SHORTENED_CHARS = 600
 _NUMBERS = re.compile(r"m?(\d{1,12})(?:@(\d{1,12})|\s*(-|–|to|\.\.)\s*(?:m?(\d{1,12}))?)?")
 _NEWEST = re.compile(r"-(\d{1,6})")
-# The names under which clients show Clew's own tools, and the commands of a shell that do the same.
+# The names that clients give to Clew's own tools, and the shell commands that do the same.
 _OWN_TOOL = re.compile(
     r"recall|state|lcm_\w+|(?:.*[_.:/-])?clew[_.:/-]+\w+|(?:search|compress)_sessions?|open_session|session_state"
 )
 _OWN_COMMAND = re.compile(r"\s*clew\s+(?:search|open|mcp)\b")
 
 
+Place: TypeAlias = tuple[int, int, int]
+"""Messages to open: from, to (not included), and from which character on."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallLink:
-    """The other side of a tool call: the result of a call, or the call of a result."""
+    """A link between a call and its result."""
 
     number: int | None
     """Of the other message; None for a call without a result."""
@@ -103,7 +108,7 @@ class OpenedPage:
     """Of all messages of the conversation."""
     messages: tuple[OpenedMessage, ...]
     next: str = ""
-    """What to open to read on; empty at the end."""
+    """The name of what follows the page; empty at the end."""
     missing: str = ""
     """Words that none of the messages has."""
 
@@ -116,9 +121,9 @@ class FoundMessage:
     results: tuple[CallLink, ...] = ()
     call: CallLink | None = None
     partners: tuple[SearchHit, ...] = ()
-    """Other sides of the call that were found by the words too."""
+    """The call or the results of it that the words found, too."""
     preview: str = ""
-    """Of the first result that was not: its part that fits the words best."""
+    """The part of the first result that fits the words best, if the words did not find that result."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -140,7 +145,7 @@ class FoundPage:
     hidden: int = 0
     """Hits that were left out because the caller sees them already."""
     problem: str | None = None
-    """Why messages may be missing among the hits, and what to do: the index is damaged."""
+    """Why hits may be missing, and the remedy: the index is damaged."""
 
 
 async def search_history(
@@ -165,10 +170,10 @@ async def search_history(
         if is_seen is not None and is_seen(hit):
             hidden += 1
             continue
-        one = await _linked_hit(store, hit, query) if hit.kind == "message" else FoundMessage(hit)
-        if one is None and not scope.tools:
+        linked = await _linked_hit(store, hit, query) if hit.kind == "message" else FoundMessage(hit)
+        if linked is None and not scope.tools:
             continue
-        one = one or FoundMessage(hit)
+        one = linked or FoundMessage(hit)
         others = [it.number for it in (*one.results, one.call) if it is not None and it.number is not None]
         known = next((at[hit.conversation, it] for it in others if (hit.conversation, it) in at), None)
         if known is not None:
@@ -209,7 +214,7 @@ def _shortened(hit: SearchHit) -> SearchHit:
 
 
 async def _linked_hit(store: Store, hit: SearchHit, query: str) -> FoundMessage | None:
-    """A message that was found with the other side of its call; None for one of Clew's own recall."""
+    """A hit with the links of its call; None for a call of Clew's own recall."""
     if hit.seq is None or hit.session is None or hit.role not in ("assistant", "tool"):
         return FoundMessage(hit)
     rows = await store.messages(hit.session, max(0, hit.seq - _NEAR), hit.seq + _NEAR + 1, keep_damaged=True)
@@ -246,28 +251,15 @@ async def open_messages(
     """
     tip = await store.get_compression_tip(session, owner=owner)
     count = (await store.view(tip, owner=owner, keep_damaged=True)).next_seq
-    room = max(page_chars, chars or 0)
+    room, least = max(page_chars, chars or 0), 0
     chosen: list[tuple[OpenedMessage, int]] = []
-    asked = _places(wanted, count)
-    rest: list[tuple[int, int, int]] = []
-    least = 0
-    for at, (first, stop, offset) in enumerate(asked):
-        low = max(0, first - _NEAR)
-        reached = min(stop, first + _MOST_MESSAGES - len(chosen))
-        rows = await store.messages(tip, low, reached + _NEAR, owner=owner, keep_damaged=True)
-        links = CallLinks(rows)
-        for row in rows[first - low : reached - low]:
-            message = _opened(row, links)
-            left = max(0, len(message.text) - offset)
-            least += min(left, chars or _BEGINNING_CHARS) + _frame(message)
-            if chosen and least > room:
-                rest = [(row.seq, stop, offset), *asked[at + 1 :]]
-                break
-            chosen.append((message, offset))
-        if not rest and reached < stop:
-            rest = [(reached, stop, offset), *asked[at + 1 :]]
-        if rest:
+    rest: Sequence[Place] = ()
+    async for message, offset, places in _opened_messages(store, tip, _places(wanted, count), owner):
+        least += min(max(0, len(message.text) - offset), chars or _BEGINNING_CHARS) + _frame(message)
+        if chosen and (least > room or len(chosen) == _MOST_MESSAGES):
+            rest = places
             break
+        chosen.append((message, offset))
     frames = sum(_frame(message) for message, _ in chosen) if len(chosen) > 1 else 0
     lengths = [_length_shown(max(0, len(it.text) - offset), chars) for it, offset in chosen]
     opened = [
@@ -281,8 +273,21 @@ async def open_messages(
     return OpenedPage(tip, count, tuple(opened), following, _missing(words, opened))
 
 
+async def _opened_messages(
+    store: Store, tip: str, places: Sequence[Place], owner: str | None
+) -> AsyncIterator[tuple[OpenedMessage, int, Sequence[Place]]]:
+    """Each message of these places, from which character on, and the places from this message on."""
+    for at, (first, stop, offset) in enumerate(places):
+        for start in range(first, stop, _MOST_MESSAGES):
+            low, end = max(0, start - _NEAR), min(stop, start + _MOST_MESSAGES)
+            rows = await store.messages(tip, low, end + _NEAR, owner=owner, keep_damaged=True)
+            links = CallLinks(rows)
+            for row in rows[start - low : end - low]:
+                yield _opened(row, links), offset, [(row.seq, stop, offset), *places[at + 1 :]]
+
+
 def _length_shown(left: int, chars: int | None) -> int:
-    """How many of the characters that are left may be shown: all of them where little would stay behind."""
+    """How many of the remaining characters may be shown: all of them if few would be left."""
     if chars is not None:
         return min(left, chars)
     return left if left <= _ALMOST * OPENED_CHARS else OPENED_CHARS
@@ -321,9 +326,9 @@ def _missing(words: str, opened: Sequence[OpenedMessage]) -> str:
     return words if words and not any(excerpts_around(it.text, words, 1, 1, only_found=True) for it in opened) else ""
 
 
-def _places(wanted: str, count: int) -> list[tuple[int, int, int]]:
-    """The messages that a text names: from, to (not included), and from which character on."""
-    asked: list[tuple[int, int, int]] = []
+def _places(wanted: str, count: int) -> list[Place]:
+    """The places that a text names."""
+    asked: list[Place] = []
     if (newest := _NEWEST.fullmatch(wanted.strip())) is not None and count:
         return [(max(0, count - int(newest[1])), count, 0)]
     for piece in filter(None, (it.strip() for it in wanted.split(","))):
@@ -345,8 +350,8 @@ def is_message_name(text: str) -> bool:
     return all(it.startswith("m") and _NUMBERS.fullmatch(it) is not None for it in pieces)
 
 
-def _names(places: Sequence[tuple[int, int, int]]) -> str:
-    """Messages as they are asked for."""
+def _names(places: Sequence[Place]) -> str:
+    """The text that names these places."""
     return ",".join(
         f"m{first}-m{stop - 1}" if stop - first > 1 else f"m{first}@{offset}" if offset else f"m{first}"
         for first, stop, offset in places
@@ -389,12 +394,13 @@ class CallLinks:
         """Whether a message is nothing but a call of Clew's own recall, or its result."""
         if row.message["role"] == "tool":
             line = self.calls[row.seq].call if row.seq in self.calls else row.tool or ""
-            return _is_own(line) or _is_own(row.tool or "")
+            return is_own_call(line) or is_own_call(row.tool or "")
         lines = [link.call for link in self.results.get(row.seq, ())]
-        return bool(lines) and not text_of(row.message).strip() and all(map(_is_own, lines))
+        return bool(lines) and not text_of(row.message).strip() and all(map(is_own_call, lines))
 
 
-def _is_own(line: str) -> bool:
+def is_own_call(line: str) -> bool:
+    """Whether a call in a line, or the name of a tool, is one of Clew's own recall."""
     name, _, arguments = line.partition(" ")
     is_command = _OWN_COMMAND.match(arguments.partition(": ")[2]) is not None
     return _OWN_TOOL.fullmatch(name) is not None or is_command
@@ -481,8 +487,7 @@ def found_label(found: FoundMessage) -> str:
 
 def found_texts(found: FoundMessage) -> list[tuple[str, str]]:
     """What a hit shows: each text with the name of its message where it is not the hit's own."""
-    texts = [("", hit_text(found.hit))]
-    texts += [(f"m{it.seq}", hit_text(it)) for it in found.partners]
+    texts = [("", hit_text(found.hit)), *((f"m{it.seq}", hit_text(it)) for it in found.partners)]
     if found.preview and found.results:
         texts.append((f"m{found.results[0].number}", found.preview))
     return texts
@@ -490,7 +495,5 @@ def found_texts(found: FoundMessage) -> list[tuple[str, str]]:
 
 def hit_text(hit: SearchHit) -> str:
     """The excerpts of a hit, with marks where text is left out."""
-    pieces = []
-    for it in hit.excerpts or (hit.snippet,):
-        pieces.append(f"{'' if it.is_start else '… '}{it.text}{'' if it.is_end else ' …'}")
-    return "\n".join(pieces)
+    excerpts = hit.excerpts or (hit.snippet,)
+    return "\n".join(f"{'' if it.is_start else '… '}{it.text}{'' if it.is_end else ' …'}" for it in excerpts)

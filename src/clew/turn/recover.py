@@ -1,8 +1,8 @@
-"""When a provider says that a request is too large: a finite ladder, then an error that says what was tried.
+"""Recovery from a request that the provider refuses as too large: a finite ladder, then an error with what was tried.
 
 Output cap: this call asks for less. Prompt: adopt a smaller window and compact. Bytes, or the number of pictures and
-documents: the oldest of those first, then compact. A picture of the wrong shape: the older ones. Every other refusal
-passes.
+documents: leave the oldest of those out, then compact. A picture that is refused: leave the older ones out. Every other
+refusal is raised.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _SMALLEST_CAP = 16
 _NAMED = 3
 _TOO_LARGE = ("prompt_too_long", "payload_too_large", "output_cap_too_large")
 _SMALLEST_WINDOW = 256
-"""No model has less: a smaller figure in an error is something else."""
+"""No model has a smaller one: a smaller figure in an error means something else."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A reply, and what the request for it showed."""
+    """A reply, and the view that its request showed."""
 
     reply: Reply
     view: View
-    """As it was when the request went out: a compaction since then makes its size say nothing of the next one's."""
+    """When the request was sent: after a compaction its size does not correct the count any more."""
     messages: int
 
 
 async def send_or_recover(conversation: Conversation, options: TurnOptions) -> SentRequest:
     """Send the view, made smaller as often as the ladder allows.
 
-    Raises ContextExhausted where it does not fit in the end, and any other refusal as received.
+    Raises ContextExhausted if it does not fit in the end, and any other refusal as received.
     """
     recovery = Recovery(conversation, options, conversation.target.max_tokens)
     while True:
@@ -65,7 +65,7 @@ async def send_or_recover(conversation: Conversation, options: TurnOptions) -> S
 
 @dataclass(slots=True)
 class Recovery:
-    """How far down the ladder a call is."""
+    """The state of a call on the ladder."""
 
     conversation: Conversation
     options: TurnOptions
@@ -74,10 +74,10 @@ class Recovery:
     lowered: int = 0
     tried: list[str] = field(default_factory=list)
     has_failed: bool = False
-    """Whether something was not made smaller because that failed, rather than because it could not be."""
+    """Whether a compaction failed, rather than found nothing to make smaller."""
 
     async def make_smaller(self, fault: ErrorClass) -> bool:
-        """Whether something was made smaller, so that another call makes sense."""
+        """Make the request smaller; return whether another call makes sense."""
         if (cap := next_output_cap(self.max_tokens, self.lowered, fault)) is not None:
             self._lower_cap(cap)
             return True
@@ -96,7 +96,7 @@ class Recovery:
         self.conversation.services.tell(OutputCapLowered(self.conversation.session, cap))
 
     async def _shrink(self, fault: ErrorClass) -> str | None:
-        """Make the view smaller; how, in words, or None where nothing could be."""
+        """Make the view smaller; return how, in words, or None if nothing could be."""
         is_about_bytes = fault.kind == "payload_too_large"
         if (is_about_bytes or fault.is_about_media) and (left_out := await self._drop_media(fault)) is not None:
             return left_out
@@ -109,7 +109,7 @@ class Recovery:
         return await self._compact()
 
     def _tell_overflow(self, fault: ErrorClass, before: Window) -> None:
-        """One event for all of it: that it was too large, what the provider says about it, and what is made of that."""
+        """Emit one event with the overflow, the limits in the provider's error, and the window that was adopted."""
         session, target, window = self.conversation.session, self.conversation.target, self.conversation.window
         configured = target.context_length
         self.conversation.services.tell(
@@ -125,7 +125,7 @@ class Recovery:
         )
 
     async def _adopt_window(self, fault: ErrorClass) -> None:
-        """Take over what the error says about the window and of the prompt, or guess where it says nothing."""
+        """Adopt the window and the prompt size that the error states, or guess a window if it states none."""
         conversation, window = self.conversation, self.conversation.window
         if fault.input_tokens and not fault.input_is_at_least:
             conversation.size.observe(fault.input_tokens - sum(conversation.view.count(self.options.inject)))
@@ -135,7 +135,7 @@ class Recovery:
             self._use_window(Window(limit, "stated", window.max_output), is_stated=True)
             await conversation.services.learn_window(conversation.target, limit)
         elif limit is None or self.attempts > 1:
-            # What was refused is as good a bound as the window we assumed.
+            # The refused size is as good a bound as the assumed window.
             refused = min(window.tokens, conversation.request_tokens(self.options))
             guess = next_guess(refused) or next_guess(window.tokens)
             if guess is not None:
@@ -161,7 +161,7 @@ class Recovery:
         )
 
     async def _drop_media(self, fault: ErrorClass) -> str | None:
-        """The oldest pictures and documents out of the view; None where none can be left out."""
+        """Leave the oldest pictures and documents out of the view; None if none can be left out."""
         request, view = self._request(), self.conversation.view.compactable()
         keep = media_to_keep(view.messages, fault)
         if keep is None:
@@ -179,14 +179,14 @@ class Recovery:
 
 
 def is_overflow(fault: ErrorClass) -> bool:
-    """Whether the prompt has to shrink: also where it fits by itself, but leaves no room for any output."""
+    """Whether the prompt has to shrink: also if it fits, but leaves no room for any output."""
     if fault.kind == "output_cap_too_large":
         return fault.available_output is not None and fault.available_output < _SMALLEST_CAP
     return fault.kind in _TOO_LARGE
 
 
 def next_output_cap(asked: int | None, lowered: int, fault: ErrorClass) -> int | None:
-    """The output to ask for instead, after `lowered` times; None where a lower cap is no remedy or none is left."""
+    """The output cap to try next, after `lowered` times; None if a lower cap is no remedy or none is left."""
     if fault.kind != "output_cap_too_large" or lowered >= MAX_ATTEMPTS:
         return None
     asked = asked or fault.requested_output
@@ -200,7 +200,7 @@ def next_output_cap(asked: int | None, lowered: int, fault: ErrorClass) -> int |
 
 
 def media_to_keep(messages: Sequence[Message], fault: ErrorClass) -> int | None:
-    """How many of the newest pictures and documents the next request has; None where leaving more out is no remedy."""
+    """How many of the newest pictures and documents to keep; None if leaving more out is no remedy."""
     counts = [count for message in messages if (count := sum(map(bool, map(_name_of_media, _parts_of(message)))))]
     there = sum(counts)
     if not there:
@@ -210,7 +210,7 @@ def media_to_keep(messages: Sequence[Message], fault: ErrorClass) -> int | None:
     newest = counts[-1]
     if newest < there:
         return newest
-    # All are of the newest message: what the question is about. Only size is a reason to send it without them.
+    # All are in the newest message, which is about them. Only size is a reason to send it without them.
     return 0 if fault.kind == "payload_too_large" else None
 
 
@@ -242,7 +242,7 @@ def drop_media(messages: Sequence[Message], tokens: int, *, keep: int) -> Compac
 
 
 def placeholder(name: str) -> str:
-    """What represents a picture or a document that was left out."""
+    """The text in place of a picture or a document that was left out."""
     return f"[{name} left out: the request was too large; the original is kept in the history]"
 
 
@@ -258,7 +258,7 @@ def _name_of_media(part: Part) -> str | None:
 
 
 def largest_parts(conversation: Conversation, options: TurnOptions) -> list[str]:
-    """The system prompt, the tools, what is injected, and the largest messages, in words."""
+    """The system prompt, the tools, the injected messages, and the largest other messages, in words."""
     view = conversation.view
     sizes = sorted(zip(view.size.counts, range(len(view.messages)), strict=True), reverse=True)[:_NAMED]
     named = [f"{_name_of(conversation, index)} ({size:,} tokens)" for size, index in sizes]

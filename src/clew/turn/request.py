@@ -1,4 +1,4 @@
-"""What requests are made with: model targets, the options of a runtime and of a turn, and the price of a call."""
+"""What a request is built from: model targets, the options of a runtime and of a turn; and the price of a call."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from clew.usage import CanonicalUsage, cost_of
 # Of a window, for a reply without a requested length: models could write far more than they do.
 _LARGEST_SHARE_UNASKED = 0.25
 _MOST_THREADS = 2
-"""More would not be quicker, since Python runs one at a time; with one, a large history would make others wait."""
+"""Python runs one at a time, so more would not be quicker; with one, a large history would delay all others."""
 MANY_MESSAGES = 200
-"""So many take milliseconds to read or count: that is done in a thread."""
+"""Reading or counting so many takes milliseconds, and is done in a thread."""
 _MAX_REMEMBERED = 1_000
 """Models whose stated limit, and notices whose text, one process remembers."""
 
@@ -42,32 +42,32 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class ModelTarget:
-    """A model at a provider, and what every call to it is made with."""
+    """A model at a provider, with the settings of every call."""
 
     provider: Provider | None
-    """Sends requests; None where the host does that by itself, as the gateway does."""
+    """Sends requests; None if the host sends them, as the gateway does."""
     model: str
     base_url: str | None = None
     context_length: int | None = None
-    """As configured; None: found out."""
+    """As configured; None: looked up."""
     max_tokens: int | None = None
     """The output cap of each call; None leaves it to the provider."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     endpoint: object = None
-    """What the provider's models endpoint answered, where it was asked."""
+    """The answer of the provider's models endpoint, if it was asked."""
     reserves_unasked: bool = True
-    """Whether room is kept free for the longest reply of the model, where a call does not say how long it may be.
+    """Whether room is reserved for the longest reply of the model, if a call states no cap.
 
-    Where not, a cap is what others ask for at every call, needed or not: of that, too, no more than a share is kept.
+    If not, clients state a cap in every call, needed or not: no more than a share of the window is reserved for it.
     """
     host_name: str = ""
-    """Of whoever serves it, where the host sends requests by itself."""
+    """Of the provider, if the host sends requests."""
     account: str = ""
-    """Whose requests these are, where a host serves several: limits are learnt for each of them alone."""
+    """The account of the requests, if a host serves several: limits are learnt for each account."""
 
     @property
     def limits_address(self) -> str | None:
-        """The address that learnt limits are kept under; that of an account has a hash of its name at the end."""
+        """The address under which learnt limits are stored; for an account with a hash of its name at the end."""
         if not self.account:
             return self.base_url
         hashed = blake2b(self.account.encode("utf-8", "replace"), digest_size=6).hexdigest()
@@ -80,7 +80,7 @@ class ModelTarget:
 
     @property
     def sender(self) -> Provider:
-        """Its provider; refuses where the host sends requests by itself."""
+        """The provider; raises InvalidArgument if the host sends requests."""
         if self.provider is None:
             raise InvalidArgument(f"no turn sends anything to {self.model!r}: send the result of `fit`")
         return self.provider
@@ -88,15 +88,15 @@ class ModelTarget:
 
 @dataclass(frozen=True, slots=True)
 class HostCalls:
-    """How the main model is asked for a summary, where the host sends requests by itself."""
+    """How the main model writes a summary, if the host sends requests."""
 
     in_conversation: Callable[[str, int], Awaitable[Reply]]
-    """Takes a text, which becomes the last message behind the newest request as it was sent, and max tokens. Raises
+    """Sends the newest request again with a text as its last message; also takes max tokens. Raises
     `ProviderRefused`."""
     view: View
-    """Of the newest request, and of the messages since then."""
+    """The view of the newest request, and of the messages since then."""
     shown: int
-    """Messages in view that it showed."""
+    """The number of messages in that request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class ServingModel:
 
     @property
     def max_output(self) -> int | None:
-        """What is kept free for a reply: what each call asks for, else what the model could write, within reason."""
+        """The tokens reserved for a reply: the cap of each call, else what the model could write, up to a share."""
         asked, longest = self.target.max_tokens, self.window.max_output
         if not self.target.reserves_unasked:
             return min(asked or 0, int(self.window.tokens * _LARGEST_SHARE_UNASKED))
@@ -120,9 +120,9 @@ class ServingModel:
 async def window_for(
     target: ModelTarget, store: Store, learnt: LearntLimits | None, stated: int | None = None
 ) -> Window:
-    """The window of a target. `stated` is what its provider said in this run.
+    """The window of a target. `stated` is the limit that its provider stated in this run.
 
-    What earlier runs learnt is in one place: the file of `learnt`, or the store where there is none.
+    Limits from earlier runs are in the file of `learnt`, or in the store without one.
     """
     kept = None if learnt else await store.learnt_window(target.model, target.limits_address or "")
     return window_of(
@@ -144,9 +144,9 @@ def call_of(
     *,
     direct: CanonicalUsage | None = None,
 ) -> ModelCall:
-    """A call as the store keeps it: its tokens, and what they cost where a price is known.
+    """A call as stored: its tokens, and their cost if a price is known.
 
-    `direct` is what the caller's own request, sent as received, would have used.
+    `direct` is the usage that the caller's request would have had if it was sent as received.
     """
     cost = cost_of(usage, target.model, target.served_by or None, ttl)
     otherwise = None if direct is None else cost_of(direct, target.model, target.served_by or None, ttl)
@@ -173,7 +173,7 @@ def summary_model_of(
     """A provider's model as one that writes summaries; `on_reply` gets each reply, for its usage."""
 
     async def complete(prompt: str, max_tokens: int) -> str:
-        # The summaries room retries by itself, and has the built-in summariser to fall back on.
+        # The writer of handoffs retries, and falls back on the built-in summariser.
         said: Message = {"role": "user", "content": prompt}
         request = Request(model, [said], max_tokens=max_tokens, is_single_attempt=True)
         return await summary_text(provider.send(request), max_tokens, on_reply)
@@ -184,7 +184,7 @@ def summary_model_of(
 async def summary_text(
     sending: Awaitable[Reply], max_tokens: int | None, on_reply: Callable[[Reply], None] | None
 ) -> str:
-    """What a model writes for a request for a summary; raises `SummaryFailed` where it writes none, or half of one."""
+    """The summary in a model's reply; raises `SummaryFailed` if there is none, or only a part of one."""
     try:
         reply = await sending
     except ProviderRefused as refused:
@@ -213,19 +213,19 @@ async def summary_text(
 
 @dataclass(frozen=True, slots=True)
 class TurnOptions:
-    """What one turn is run with beside the history."""
+    """The inputs of one turn beside the history."""
 
     inject: Sequence[Message] = ()
-    """Stands at the end of this turn's request and never enters the history."""
+    """The last messages of this turn's request; they never enter the history."""
     tools: Sequence[Tool] = ()
     on_delta: OnDelta | None = None
     prompt: Message | None = None
-    """The system prompt, where a client brings its own with each request; None: the session's."""
+    """The system prompt, if a client sends one with each request; None: the session's."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """The choices that a host of turns (library, agent, gateway) makes once."""
+    """The options that a host of turns (library, agent, gateway) sets once."""
 
     new_engine: EngineFactory
     spill: SpillFolder
@@ -236,24 +236,24 @@ class RuntimeOptions:
     summarizes: bool = True
     """False: no model writes summaries, the built-in summariser does."""
     main_summarizes: Callable[[], bool] = lambda: True
-    """Whether the main model may be asked for one now, where none is configured for it or that one fails."""
+    """Whether the main model may write one now, if no model is configured for summaries or that one fails."""
     models_ahead_only: bool = False
-    """A model writes summaries only in `Conversation.prepare_ahead`, and only those are stored. A compaction that
-    a caller waits for uses the built-in summariser: for hosts whose clients must not wait."""
+    """A model writes summaries only in `Conversation.prepare_ahead`. A compaction that a caller waits for uses the
+    built-in summariser: for hosts whose clients must not wait."""
     offers_engine_tools: bool = True
-    """Whether the model is offered the tools of the context engine: not where a host sends requests by itself."""
+    """Whether the model gets the tools of the context engine: not if the host sends requests."""
     learnt: LearntLimits | None = None
-    """Where limits that providers stated are kept; None: in the store."""
+    """The file of limits that providers stated; None: they are in the store."""
     lease_seconds: float = 120.0
     max_open: int = 512
-    """So many conversations are kept open; the first opened are closed, and loaded again when asked for."""
+    """So many conversations stay open; of more, the first opened are closed, and loaded again on request."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
-    """Seconds: tells whether a provider still has a conversation in its cache."""
+    """Seconds, to know whether a provider still caches a conversation."""
     before_switch: Callable[[str], Awaitable[str | None]] | None = None
-    """Called with the old session before a compaction ends it: memory is committed there.
+    """Called with the old session before a compaction ends it, to commit memory.
 
-    Returns the system prompt of the continuation, where it shall be another one: the prefix moves in any case.
+    Returns the system prompt of the continuation, if it is another one: the prefix moves in any case.
     """
     after_switch: Callable[[str, str], Awaitable[None]] | None = None
     """Called with the old session and the one that continues it: a compaction, not a new conversation."""
@@ -265,7 +265,7 @@ class RuntimeOptions:
 
 
 class TurnServices:
-    """What all conversations of a runtime share: the store, the options and the listeners."""
+    """The services that all conversations of a runtime share: store, options and listeners."""
 
     def __init__(self, store: Store, options: RuntimeOptions, events: Events | None = None) -> None:
         self.store = store
@@ -277,9 +277,9 @@ class TurnServices:
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "clew-compute")
 
     async def in_thread(self, function: Callable[..., _Result], *arguments: Any, when: bool = True) -> _Result:
-        """The result of a function that computes for long, called in a thread, so that the event loop serves others.
+        """The result of a long computation, called in a thread, so that the event loop serves others.
 
-        A caller that is cancelled waits until the function has ended, since it uses what the caller holds. Not `when`:
+        A cancelled caller waits until the function has ended, since it uses the caller's objects. Without `when` it is
         called at once.
         """
         if not when:
@@ -304,18 +304,18 @@ class TurnServices:
         return CachePolicy(False, False, policy.ttl, "switched off in the config", policy.model, policy.served_by)
 
     async def serving(self, target: ModelTarget) -> ServingModel:
-        """A target with its window; emits a notice about the window where a person should know of it."""
+        """A target with its window; emits the notice about the window, if any."""
         stated = self._stated.get((target.model, target.limits_address))
         window = await window_for(target, self.store, self.options.learnt, stated)
         if window.notice and window.notice not in self._noticed:
-            if len(self._noticed) >= _MAX_REMEMBERED:  # names of models are the callers' in a gateway
+            if len(self._noticed) >= _MAX_REMEMBERED:  # callers of a gateway choose the names of models
                 self._noticed.clear()
             self._noticed.add(window.notice)
             self.tell(Notice(window.notice))
         return ServingModel(target, window)
 
     async def learn_window(self, target: ModelTarget, limit: int) -> None:
-        """A limit that a provider stated: it holds for this run, and later ones that configure none."""
+        """Remember a limit that a provider stated: for this run, and for later ones that configure none."""
         address = target.limits_address
         if len(self._stated) >= _MAX_REMEMBERED:
             self._stated.clear()

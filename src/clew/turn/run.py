@@ -117,32 +117,28 @@ async def append_incoming(conversation: Conversation, incoming: Sequence[Message
     With `to_send`, calls without a result get a stub.
     """
     services, waiting = conversation.services, conversation.view.messages[conversation.view.open_group() :]
-    repaired = repair_incoming(waiting, incoming, to_send=to_send)
-    if repaired.notice:
-        services.tell(Notice(repaired.notice))
+    messages, repairs = repair_incoming(waiting, incoming, to_send=to_send)
+    if repairs:
+        services.tell(Notice(f"The history was repaired: {repairs}."))
     limits = limits_for_window(conversation.window.tokens, services.options.output_limits)
-    bounded = bound_incoming(waiting, repaired.messages, services.options.spill, limits)
+    bounded = bound_incoming(waiting, messages, services.options.spill, limits)
     await _keep_outputs(conversation, bounded)
     if bounded.messages:
         await conversation.append(bounded.messages)
 
 
-@dataclass(frozen=True, slots=True)
-class RepairedMessages:
-    """The new messages, with complete tool groups."""
+def repair_incoming(
+    waiting: Sequence[Message], incoming: Sequence[Message], *, to_send: bool
+) -> tuple[Sequence[Message], str]:
+    """The incoming messages with a call for each result and a result for each call, and the repairs in words.
 
-    messages: Sequence[Message]
-    notice: str = ""
-    """The repairs, for people."""
-
-
-def repair_incoming(waiting: Sequence[Message], incoming: Sequence[Message], *, to_send: bool) -> RepairedMessages:
-    """Return the incoming messages with a call for each result and a result for each call; `waiting` are open calls."""
+    `waiting` are open calls and their results so far.
+    """
     if not waiting and not incoming:
-        return RepairedMessages(())
+        return (), ""
     done = repair([*waiting, *incoming], open_end=not to_send)
     if not done.repairs:
-        return RepairedMessages(incoming)
+        return incoming, ""
     repairs = "; ".join(f"{each.problem} ({each.remedy})" for each in done.repairs[:_NAMED_REPAIRS])
     # Waiting calls and results are in the history already; results that the repair added for them are new.
     fresh = [
@@ -150,7 +146,7 @@ def repair_incoming(waiting: Sequence[Message], incoming: Sequence[Message], *, 
         for message, index in zip(done.messages, done.indexes, strict=True)
         if index >= len(waiting) or (message["role"] == "tool" and text_of(message) == NO_RESULT)
     ]
-    return RepairedMessages(fresh, f"The history was repaired: {repairs}.")
+    return fresh, repairs
 
 
 @dataclass(slots=True)

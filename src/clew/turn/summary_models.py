@@ -1,7 +1,7 @@
-"""The models that write the summaries of a conversation, in the order in which they are tried, and how each is asked.
+"""The models that write the summaries of a conversation, in the order in which they are tried, and their requests.
 
-The main model is asked at the end of the conversation itself: the request begins with the bytes of the last one, so its
-provider reads them from the cache. Every other model gets a request of its own, with the conversation as text.
+The main model is asked at the end of the conversation: the request begins with the bytes of the last one, so that its
+provider reads them from the cache. Every other model gets a separate request, with the conversation as text.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _INSTRUCTION_TOKENS = 1_500
 
 
 def summary_models(conversation: Conversation, source: SummaryInput, budget: int) -> list[SummaryModel]:
-    """Who writes a summary of this conversation now, in order of preference; empty where no model may be asked.
+    """The models that may write a summary of this conversation now, in order; empty if none may.
 
-    The model that the config names for it, then the main one; the main one first where it is known to be cheaper,
+    The model that is configured for summaries, then the main one; the main one first if it is known to be cheaper,
     because the provider has the conversation in its cache.
     """
     if not conversation.preparer.asks_model:
@@ -46,7 +46,7 @@ def summary_models(conversation: Conversation, source: SummaryInput, budget: int
 
 
 def question_model(conversation: Conversation) -> SummaryModel:
-    """Who answers a question about what was folded: the model that is configured for summaries, else the main one."""
+    """The model that answers questions about folded messages: the one for summaries, else the main one."""
     own = _auxiliary(conversation)
     if own is None and (conversation.target.provider is None or not _may_ask_main(conversation)):
         raise SummaryFailed("no model may be asked here", kind="auth")
@@ -54,14 +54,14 @@ def question_model(conversation: Conversation) -> SummaryModel:
 
 
 def _may_ask_main(conversation: Conversation) -> bool:
-    """Whether the main model may be asked for more than what its conversation asks."""
+    """Whether the main model may be asked for more than the turns of its conversation."""
     if conversation.target.provider is None:
         return conversation.host_calls is not None
     return conversation.services.options.main_summarizes()
 
 
 def _auxiliary(conversation: Conversation) -> ServingModel | None:
-    """The model that is configured for summaries; None where it is the main one."""
+    """The model that is configured for summaries; None if it is the main one."""
     options, main = conversation.services.options, conversation.target
     own = options.auxiliary
     if own is None or (own.model, own.base_url, own.served_by) == (main.model, main.base_url, main.served_by):
@@ -83,7 +83,7 @@ def _asked_with_text(conversation: Conversation, model: ServingModel) -> Summary
 
 
 def _recorder(conversation: Conversation, target: ModelTarget, *, extends: bool) -> Callable[[Reply], None]:
-    """Called with each reply: records its usage with the conversation, and emits it."""
+    """A callback that records the usage of each reply with the conversation, and emits it."""
     services = conversation.services
     ttl = services.cache_policy(target).ttl if extends else "5m"
 
@@ -113,7 +113,7 @@ def _asked_in_conversation(conversation: Conversation) -> SummaryModel:
         return replace(_asked_with_text(conversation, model), extension=extension)
 
     async def refuse(prompt: str, max_tokens: int) -> str:
-        # A host sends requests of its clients, and one more of the same shape; a text of a conversation is another.
+        # A host sends the requests of its clients and extensions of these, but no conversation as text.
         del prompt, max_tokens
         raise SummaryFailed("it is asked at the end of its conversation only", kind="window_too_small")
 
@@ -121,7 +121,7 @@ def _asked_in_conversation(conversation: Conversation) -> SummaryModel:
 
 
 def _extension(conversation: Conversation) -> ConversationExtension | None:
-    """The way to ask at the end of the conversation as it is now; None where that cannot or shall not be done."""
+    """The extension of the current conversation by a request for a summary; None if it cannot be used."""
     view, settings = conversation.view, conversation.services.options.settings
     is_refused = conversation.preparer.reason == "overflow"
     # Without the tools, which the first turn brings, the request would begin with other bytes.
@@ -129,7 +129,7 @@ def _extension(conversation: Conversation) -> ConversationExtension | None:
         return None
     shown, complete = view.open_group(), _completion(conversation)
     if (calls := conversation.host_calls) is not None:
-        # What the host sent is asked about as it is: calls that wait for results are no end of a request.
+        # The host extends its newest request: calls that wait for results cannot be its end.
         if calls.view is not view.stored or shown < calls.shown:
             return None
         shown = calls.shown
@@ -145,7 +145,7 @@ def _extension(conversation: Conversation) -> ConversationExtension | None:
 
 
 def _completion(conversation: Conversation) -> Complete:
-    """What asks the main model at the end of the conversation as it is now."""
+    """The call that asks the main model at the end of the current conversation."""
     target, calls = conversation.target, conversation.host_calls
     on_reply = _recorder(conversation, target, extends=True)
     if calls is not None:
@@ -159,8 +159,8 @@ def _completion(conversation: Conversation) -> Complete:
     async def complete(instruction: str, max_tokens: int) -> str:
         asked: Message = {"role": "user", "content": instruction}
         cap = max(target.max_tokens or 0, max_tokens + _thinking_budget(target.extra))
-        # Nothing else differs from the last request: a provider that reads another `tool_choice`, or another setting of
-        # thinking, takes the messages for new ones.
+        # Nothing else differs from the last request: another `tool_choice`, or another setting of thinking, would miss
+        # the cache.
         request = replace(base, messages=[*base.messages, asked], max_tokens=cap, is_single_attempt=True)
         return await summary_text(target.sender.send(request), cap, on_reply)
 
@@ -168,7 +168,7 @@ def _completion(conversation: Conversation) -> Complete:
 
 
 def _thinking_budget(extra: Any) -> int:
-    """What the target lets a model think, which counts as output on Anthropic's wire."""
+    """The thinking budget of the target, which counts as output on Anthropic's wire."""
     thinking = extra.get("thinking")
     tokens = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     return tokens if isinstance(tokens, int) else 0
@@ -181,9 +181,9 @@ def _is_cached(conversation: Conversation) -> bool:
 
 
 def _main_is_cheaper(conversation: Conversation, own: ServingModel, source: SummaryInput, budget: int) -> bool:
-    """Whether the main model, out of the cache, would cost less than the configured one, out of a text.
+    """Whether the main model would cost less with its cache than the configured one with a text.
 
-    False also where a price is not known: then the configured one is meant.
+    False also if a price is not known, since the configured model is preferred.
     """
     view, folded = conversation.view, range(source.first, source.last)
     text = sum(count for seq, count in zip(view.seqs, view.size.counts, strict=True) if seq in folded)

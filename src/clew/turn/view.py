@@ -193,6 +193,10 @@ class ConversationView:
             stop = min(stop, self._settled())
         until = self.next_seq if stop == len(self.messages) else self.seqs[stop]
         assert until is not None  # messages behind the last compaction are rows
+        return self.beginning(stop, until)
+
+    def beginning(self, stop: int, until: int) -> View:
+        """The first `stop` messages, when the history had `until`."""
         written = frozenset(index for index in self.stored.written if index < stop)
         messages, seqs = tuple(self.messages[:stop]), tuple(self.seqs[:stop])
         return View(self.session, self.stored.conversation, self.base, until, messages, seqs, written)

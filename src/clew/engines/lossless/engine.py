@@ -1,8 +1,8 @@
-"""The lossless engine: a map of nodes covers everything but the newest messages, and each node can be opened again.
+"""The lossless engine: a map of nodes covers all but the newest messages, and each node can be opened again.
 
-`compress` plans like the compressor (the cut, what stays and in which form), sweeps, and assembles. In the result one
-message holds the map: the nodes, oldest first. New nodes and the ids of those shown leave with the `Compaction`; the
-host stores them in one transaction.
+`compress` plans like the compressor (the cut, and the form of the messages that stay), sweeps, and assembles. In the
+result one message holds the map: the nodes, oldest first. The `Compaction` has the new nodes and the ids of those in
+the map; the host stores them in one transaction.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _EMERGENCY_TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class LosslessState(CompressorState):
-    """What the lossless engine must not forget over a restart."""
+    """The state of the lossless engine over restarts."""
 
     allowance: ModelAllowance = field(default_factory=ModelAllowance)
     provisional: tuple[str, ...] = ()
-    """The ids of nodes in view that a model has still to write."""
+    """The ids of nodes in view that a model is still to write."""
     read_again_below: int = 0
-    """Messages below this number may be shown in a shorter form: their text is read from the host."""
+    """Messages below this number may be shortened in view: their text is read from the host."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -120,7 +120,7 @@ class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
         for _ in range(_EMERGENCY_TRIES):
             if done.tokens_after <= budgets.limit or not done.changed:
                 break
-            # Without a model, and in less room: whatever the messages are, the request must fit the window.
+            # Without a model, and in less room, until the request fits the window.
             budgets = replace(budgets, tail=budgets.tail // 2, map=max(64, budgets.map * 2 // 3), target=1)
             smaller = await self._folded(read, before, budgets, focus_topic, state, force=True, by_model=False)
             done = smaller if smaller.tokens_after < done.tokens_after else done
@@ -150,7 +150,7 @@ class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
         nodes = await self._known_map(read.numbered)
         plan = self._plan_fold(read, before, budgets, nodes, force=force)
         if not plan.cut.folded:
-            # What can be done is to shorten what is in the tail.
+            # Only messages of the tail can be made smaller.
             is_over = plan.is_over
             return self._finished(plan, plan.items, state) if is_over else self._unchanged(plan, state, NOTHING_TO_FOLD)
         writer = self._writer(budgets, state, focus, by_model=by_model)
@@ -177,10 +177,10 @@ class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
         return run
 
     async def _known_map(self, history: NumberedHistory) -> list[Node]:
-        """The nodes that cover what the view no longer shows.
+        """The nodes of the messages that are no longer in view.
 
-        What another engine folded, or what was folded where there is no store, is read again from the host. Where there
-        is none, the text of the earlier summary becomes a node.
+        Messages that another engine folded are read again from the host. Without a host, the text of the earlier
+        summary becomes a node.
         """
         earlier = history.earlier
         if earlier is None:
@@ -195,17 +195,17 @@ class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
         return await self._with_better_texts(nodes)
 
     def _read_map(self, earlier: WrappedSummary) -> list[Node]:
-        """The nodes of a map, read from its text alone; one over all of it where it is no map."""
+        """The nodes of a map, read from its text alone; one over the whole text if it is no map."""
         text = redact_text(earlier.text)
         read = nodes_in_map(text)
         if not read or not is_contiguous(read) or (read[0].first, read[-1].last) != (earlier.first, earlier.last):
             return [_carried(earlier.first, earlier.last, text, self._sizes)]
-        # What is written before the parts was true at the end of the last one.
+        # The text before the parts is of the end of the last one.
         read[-1] = replace(read[-1], text=f"{before_parts(text)}\n\n{read[-1].text}".strip())
         return [replace(node, tokens=self._sizes.text(node.text)) for node in read]
 
     async def _with_better_texts(self, nodes: Sequence[Node]) -> list[Node]:
-        """Each node, or what a model wrote for it since."""
+        """Each node, or the one with a better text that a model wrote since."""
         assert self.host is not None
         if all(node.is_final for node in nodes):
             return list(nodes)
@@ -213,25 +213,17 @@ class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
         return [better.get(node.id, node) for node in nodes]
 
     async def _run(self, plan: CompactionPlan, first: int, last: int, state: LosslessState) -> RawRun:
-        """The original messages with these numbers, from the view where it has them and else from the host."""
+        """The original messages with these numbers, from the view if it has them, else from the host."""
         history, below = plan.history, state.read_again_below
-        start, stop = (bisect_left(history.numbers, number) for number in (first, last))
-        if (below <= first or self.host is None) and list(history.numbers[start:stop]) == list(range(first, last)):
-            # All are in view, in their order: nothing was folded before them, or all of it is in nodes.
-            whole = history.messages[start:stop]
-            return RawRun(first, last, range(first, last), whole, plan.sizes[start:stop])
-        shown: dict[int, Message] = {}
+        rows: dict[int, Message] = {}
         for number, message in zip(history.numbers, history.messages, strict=True):
             if first <= number < last:
-                # A stub has the number of the message with its call, which precedes it.
-                shown.setdefault(number, message)
-        rows = shown
-        if self.host is not None and first < last:
-            missing = [number for number in range(first, last) if number < below or number not in shown]
-            if missing:
-                start, stop = missing[0], missing[-1] + 1
-                read = await self.host.rows(start, stop)
-                rows = shown | dict(zip(range(start, stop), read, strict=False))
+                # A stub has the same number as the message with its call, which precedes it.
+                rows.setdefault(number, message)
+        missing = [number for number in range(first, last) if number < below or number not in rows]
+        if self.host is not None and missing:
+            start, stop = missing[0], missing[-1] + 1
+            rows |= zip(range(start, stop), await self.host.rows(start, stop), strict=False)
         numbers = sorted(rows)
         messages = [rows[number] for number in numbers]
         return RawRun(first, last, numbers, messages, self._sizes.each(messages))
@@ -266,7 +258,7 @@ class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
         numbers = plan.history.numbers
         shortened = [plan.repaired.indexes.index(item.index) for item in items if isinstance(item, Changed)]
         highest = max((numbers[min(at, len(numbers) - 1)] + 1 for at in shortened), default=0)
-        # What another engine left in view may be shorter than it was, too.
+        # Another engine may have shortened messages in view, too.
         foreign = plan.history.earlier is not None and not ids_in_map(plan.history.earlier.text)
         if foreign and numbers:
             highest = max(highest, numbers[-1] + 1)
@@ -278,7 +270,7 @@ class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
     ) -> CompactionPlan:
         read = self._read(messages)
         earlier = read.numbered.earlier
-        # Without the nodes of the map, by the map as it is shown.
+        # The text of the map is enough for a plan.
         nodes = self._read_map(earlier) if earlier else []
         return self._plan_fold(read, current_tokens, self._budgets, nodes, force=force)
 
@@ -324,7 +316,7 @@ class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
         return bool(state.provisional) and self.host is not None and self.summarize is not None and is_allowed
 
     async def work_in_background(self) -> Sequence[str]:
-        """Have a model write the provisional nodes in view again. The view shows them from the next fold on."""
+        """Let a model write the provisional nodes in view again. The view shows them from the next fold on."""
         host, state = self.host, self._own_state
         if host is None or not self.has_background_work:
             return ()
@@ -350,6 +342,6 @@ class LosslessEngine(PlanningEngine[LosslessState, MapBudgets]):
 
 
 def _carried(first: int, last: int, text: str, sizes: MessageSizes) -> Node:
-    """The summary of messages that cannot be read here, as a node."""
+    """A node with the summary of messages that cannot be read here."""
     tokens = sizes.text(text)
     return Node(f"n{first}-{last - 1}", 0, first, last, text, tokens, tokens, written_by="unknown")

@@ -1,6 +1,6 @@
-"""Folding: which messages become leaves, which nodes are condensed, the sweep that does both, the cheap step before it.
+"""Folding: the leaves of messages, the nodes that are condensed, the sweep over both, and the cheap step before it.
 
-Leaves follow exchanges where they can: a request with its outcome reads better than a stretch that is cut anywhere.
+Leaves end between exchanges if possible: a request with its outcome is easier to read than an arbitrary cut.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from clew.handoff.value import ACTIVE_TASK, COMPLETED, GOAL
 from clew.messages import Message, safe_cuts
 from clew.redact import redact_messages, redact_text
 
-# Of the size of a leaf: how far from it an exchange may end and still be where it is cut.
+# Of the size of a leaf: the range in which the end of an exchange is preferred as its end.
 _SMALLEST_LEAF, _LARGEST_LEAF = 0.5, 1.5
-# What is left behind the last leaf and smaller than this belongs to it.
+# Of the size of a leaf: a smaller rest behind the last leaf belongs to it.
 _SMALLEST_REST = 0.25
 _LARGE_TOKENS = 400
-# Of the map: headings of nodes, above which there are too many of them.
+# Of the map: above this share of headings there are too many nodes.
 _LARGEST_SHARE_OF_HEADINGS = 0.2
-# So many times the room: of longer texts too little would be shown.
+# Of the room: of longer node texts too little would be shown.
 _MOST_TEXT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class RawRun:
-    """Messages that no leaf covers yet, in a row: their numbers count on, but for those that a repair left out."""
+    """Consecutive messages that no leaf covers yet; a repair may have left some out."""
 
     first: int
     last: int
@@ -75,7 +75,7 @@ def leaf_stretches(run: RawRun, leaf_tokens: int) -> list[tuple[int, int]]:
 
 
 def _nearest(asked: Sequence[int], reach: Sequence[int], start: int, tokens: int) -> int | None:
-    """The start of an exchange nearest to where a leaf of so many tokens would end; None where none is near."""
+    """The start of an exchange nearest to the end of a leaf of so many tokens; None if none is near."""
     low, high = reach[start] + _SMALLEST_LEAF * tokens, reach[start] + _LARGEST_LEAF * tokens
     behind = bisect_right(asked, start)
     first = bisect_left(asked, low, behind, key=reach.__getitem__)
@@ -84,7 +84,7 @@ def _nearest(asked: Sequence[int], reach: Sequence[int], start: int, tokens: int
 
 
 def _next_cut(cuts: Sequence[int], reach: Sequence[int], start: int, tokens: int) -> int | None:
-    """The first place behind so many tokens that is not inside a tool group."""
+    """The first safe cut behind so many tokens."""
     after = bisect_left(reach, reach[start] + tokens, lo=start + 1)
     at = bisect_left(cuts, min(after, len(reach) - 1))
     return cuts[at] if at < len(cuts) else None
@@ -97,17 +97,17 @@ class Sweep:
     writer: NodeWriter
     settings: LosslessSettings
     room: int
-    """What the map may have, in tokens."""
+    """The tokens of the map, at most."""
     nodes: list[Node]
     made: list[Node] = field(default_factory=list)
     """The new ones, those under another new one included."""
 
     async def fold(self, run: RawRun, known: Mapping[int, Sequence[Node]]) -> None:
-        """Cover the messages of a run by leaves, and condense. `known` are leaves that there are, by their start."""
+        """Cover the messages of a run by leaves, and condense. `known` are existing leaves, by their start."""
         number, leaf_tokens = run.first, max(500, min(self.settings.leaf_tokens, sum(run.sizes)))
         stretches = leaf_stretches(run, leaf_tokens)
         while number < run.last:
-            # An undone compaction has left its leaves: what they say holds as before.
+            # Leaves of an undone compaction are still valid.
             found = [leaf for leaf in known.get(number, ()) if leaf.last <= run.last]
             if found:
                 leaf = max(found, key=lambda leaf: (leaf.is_final, leaf.last))
@@ -124,7 +124,7 @@ class Sweep:
         return leaf
 
     async def _condense(self) -> None:
-        """Condense neighbours of one depth where there are enough in a row, and more where the map is too large."""
+        """Condense neighbours of one depth if there are enough in a row, or if the map is too large."""
         while (some := self._due()) or (some := self._too_many()):
             node = await self.writer.condensed(self.nodes[some])
             self.nodes[some] = [node]
@@ -138,10 +138,10 @@ class Sweep:
         return None
 
     def _too_many(self) -> slice | None:
-        """The neighbours that are to be condensed so that the map has room to say something of each node; else None.
+        """The neighbours to condense so that the map has room for lines of each node; None if it has.
 
-        How much of a node it shows is decided when it is written: a leaf of which a part would do is not condensed. Of
-        several rows the one that says the most: what was condensed already is short.
+        The map shows a part of each node, so that a leaf is not condensed for its length alone. Of several runs the
+        longest text is condensed, since condensed nodes are short.
         """
         if len(self.nodes) < 2 or not self._is_crowded():
             return None
@@ -154,7 +154,7 @@ class Sweep:
         return len(self.nodes) * PART_TOKENS > self.room * _LARGEST_SHARE_OF_HEADINGS or tokens > _MOST_TEXT * self.room
 
     def _without_newest(self, run: slice) -> slice:
-        """The newest leaf stays apart for as long as there are others: what was done last is needed most."""
+        """The run without the newest leaf, if there are others: the newest work is needed most."""
         is_last = run.stop == len(self.nodes) and run.stop - run.start > 2
         return slice(run.start, run.stop - 1) if is_last else run
 
@@ -167,7 +167,7 @@ class Sweep:
 def expected_map(
     nodes: Sequence[Node], folded: int, budgets: MapBudgets, settings: LosslessSettings, *, by_model: bool
 ) -> int:
-    """About how many tokens the map would have, if there were room, with `folded` more tokens of messages in it."""
+    """An estimate of the tokens of a map without a limit, with `folded` more tokens of messages in it."""
     # The depth of each node, the tokens of its text and those of the messages that it covers.
     sizes = [(node.depth, node.tokens, node.covered_tokens) for node in nodes]
     while folded > 0:
@@ -188,9 +188,7 @@ def expected_map(
 
 def cheap_items(plan: CompactionPlan, sizes: MessageSizes, excess: int) -> tuple[CompactionItem, ...]:
     """The items of a compaction that folds nothing: large results and arguments before the tail become a line each, the
-    oldest first, until `excess` tokens are free. What is free beyond that is given back to the newest of them.
-
-    No model is asked. The originals stay in the history, under the numbers that the lines name.
+    oldest first, until `excess` tokens are free. Tokens beyond that are given back to the newest of them.
     """
     history = plan.history
     answered, references = calls_answered(history.messages), history.references
@@ -223,7 +221,7 @@ NumberedMessage = tuple[int, Message]
 
 @dataclass(slots=True)
 class NodeWriter:
-    """Writes nodes within one sweep. Its calls of models and its warnings are read from it afterwards."""
+    """Writes the nodes of one sweep. Its model allowance and its warnings are read from it afterwards."""
 
     sizes: MessageSizes
     budgets: MapBudgets
@@ -237,7 +235,7 @@ class NodeWriter:
     clock: Clock = time.time
     warnings: list[str] = field(default_factory=list)
     _redacted: dict[int, Message] = field(default_factory=dict)
-    """By number, the messages of the sweep without secrets: leaves and the map read the same ones."""
+    """The redacted messages of the sweep by number, for leaves and the map."""
 
     async def leaf(self, first: int, rows: Sequence[NumberedMessage], last: int, covered: int) -> Node:
         """The node over messages, given by number, of `covered` tokens; it covers `first` up to `last`."""
@@ -257,14 +255,14 @@ class NodeWriter:
         return replace(node, depth=depth, children=tuple(child.id for child in children))
 
     async def again(self, old: Node, rows: Sequence[NumberedMessage], children: Sequence[Node]) -> Node | None:
-        """A better text for a provisional node, by a model; None where none could be had now."""
+        """A better text for a provisional node, by a model; None if the model wrote none."""
         if self.summarize is None:
             return None
         covered = self.sizes.total([message for _, message in rows])
         new = await (self.condensed(children) if children else self.leaf(old.first, rows, old.last, covered))
         if not new.is_final:
             return None
-        # The depth of its children may have been lost with a map that was read from its text.
+        # A map that was read from its text does not have the depth of the children.
         return replace(new, depth=old.depth, replaces=old.id)
 
     def newest(self, plan: CompactionPlan, rows: Sequence[NumberedMessage]) -> SummaryInput:
@@ -278,7 +276,7 @@ class NodeWriter:
 
     def _clean(self, rows: Sequence[NumberedMessage]) -> dict[int, Message]:
         """The messages by number, without secrets."""
-        # A stub has the number of the message with its call, which precedes it.
+        # A stub has the same number as the message with its call, which precedes it.
         by_number = dict(reversed(rows))
         new = [number for number in by_number if number not in self._redacted]
         self._redacted.update(zip(new, redact_messages([by_number[number] for number in new]), strict=True))
@@ -300,7 +298,7 @@ class NodeWriter:
         return Node(name, 0, first, last, text, tokens, covered, summary.written_by, summary.template, is_final)
 
     async def _within(self, source: SummaryInput, budget: int) -> Summary | None:
-        """The summary by a model; None where none was had, or none that fits the budget."""
+        """The summary by a model; None without one that fits the budget."""
         for room in (budget, budget // 2):
             summary = await self._by_model(source, room)
             if summary is None:
@@ -315,7 +313,7 @@ class NodeWriter:
             return None
         refusal = self.allowance.refusal(self.clock(), self.settings)
         if refusal:
-            # Two refusals differ in the seconds that they name.
+            # Refusals for the same reason differ only in the seconds.
             if not any(warning[:24] == refusal[:24] for warning in self.warnings):
                 self.warnings.append(refusal)
             return None

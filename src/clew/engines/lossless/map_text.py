@@ -1,7 +1,7 @@
-"""The text of the map: what holds now, then the nodes that the view shows, each with as many of its lines as fit.
+"""The text of the map: the current state, then the nodes in view, each with as many of its lines as fit.
 
-A node is written once; how many of its lines the map shows is decided at each fold, by one selection over the lines of
-all nodes. The order of the selection does not depend on the room, so that more room never shows less.
+A node is written once; each fold selects the lines of the map among the lines of all nodes. The order of the selection
+does not depend on the room, so that more room never shows less.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from clew.handoff.builtin import active_task
 from clew.handoff.value import ACTIVE_TASK, BLOCKED, COMPLETED, IN_PROGRESS, RULES, STATE, VALUES
 
 PART_TOKENS = 45
-"""What a node takes of the map beside its lines: its heading, and the headings of its sections."""
+"""Of a node in the map, beside its lines: its heading, and the headings of its sections."""
 _BEFORE_NODES = -1
-"""The place of what holds now. The other places are the indexes of nodes."""
+"""The place of the current state. The other places are the indexes of nodes."""
 _OF_LAST = (STATE, IN_PROGRESS, BLOCKED)
-"""True at the end of a part: of interest only for the last one."""
+"""The state at the end of a part: only that of the last one is shown."""
 _BONUS: Mapping[str, float] = {ACTIVE_TASK: 1e6, RULES: 200.0, STATE: 200.0, BLOCKED: 150.0, COMPLETED: 120.0}
-"""What an entry is worth whatever it says, as in the weights of the built-in handoff."""
+"""The worth of an entry beside that of its terms, as in the weights of the built-in handoff."""
 _WORD, _EXACT = 0.05, 1.0
 _FADE = 0.6
-"""How much less the oldest lines count than the newest."""
+"""How much less the oldest lines weigh than the newest."""
 _BESIDE_MODEL, _WORTH_QUOTING = 0.1, 0.05
-"""How much a quoted line counts beside those of models, and the share of the room below which nothing is quoted."""
+"""The weight of a quoted line beside those of models, and the share of the room below which nothing is quoted."""
 _REFERENCE_CHARS = 9
 _CHARS_PER_TOKEN, _SHORTEST_CUT_CHARS = (4.0, 3.0, 2.0, 1.2), 60
 
@@ -38,7 +38,7 @@ Render = Callable[[Mapping[int, Handoff]], str]
 
 @dataclass(frozen=True, slots=True)
 class MapLine:
-    """A line of a handoff, where it is written, how much its terms count, and the position of the line above it."""
+    """A line of a handoff with its place, the weight of its terms, and the position of the line above it."""
 
     place: int
     heading: str
@@ -50,9 +50,9 @@ class MapLine:
 def write_map(
     nodes: Sequence[Node], newest: SummaryInput, room: int, count: CountTokens, *, can_be_opened: bool
 ) -> str:
-    """The map of these nodes in `room` tokens, or its headings alone where these have more.
+    """The map of these nodes in `room` tokens, or its headings alone if these have more.
 
-    `newest` are the messages below the last node. Where models wrote less than there is room for, they are quoted.
+    `newest` are the messages of the last node. They are quoted if models wrote less than there is room for.
     """
     lines: list[MapLine] = []
     for task in active_task(newest.record, newest, {*range(newest.last, newest.record.next_number), *newest.kept}):
@@ -110,7 +110,7 @@ def _fitting(lines: Sequence[MapLine], room: int, render: Render, count: CountTo
         tried = (low + high + 1) // 2
     chosen = _by_place(lines, order[:low])
     if low < len(order):
-        # The first line that does not fit is cut, so that no room is left.
+        # The first line that does not fit is cut to use the rest of the room.
         left, shorter, line = room - count(render(chosen)), [*lines], lines[order[low]]
         for chars in (int(left * per_token) for per_token in _CHARS_PER_TOKEN):
             shorter[order[low]] = replace(line, text=Entry(shorten(line.text.text, chars), line.text.numbers))
@@ -121,7 +121,7 @@ def _fitting(lines: Sequence[MapLine], room: int, render: Render, count: CountTo
 
 
 def _selection(lines: Sequence[MapLine]) -> list[int]:
-    """The positions of the lines in the order in which they are worth their room; last those that say nothing new."""
+    """The positions of the lines in the order of the selection; last those without new terms."""
     terms, choices, frames = Terms(), list[Choice](), dict[object, Frame]()
     for position, line in enumerate(lines):
         found, chars = terms.of(line.text.text), len(line.text.text) + _REFERENCE_CHARS
@@ -134,7 +134,7 @@ def _selection(lines: Sequence[MapLine]) -> list[int]:
 
 
 def _by_place(lines: Sequence[MapLine], positions: Sequence[int]) -> dict[int, Handoff]:
-    """The handoffs of the chosen lines; a line brings the one that it belongs to."""
+    """The handoffs of the chosen lines, each with the line above it."""
     heads = {head for position in positions if (head := lines[position].head) is not None}
     places: dict[int, dict[str, list[Entry]]] = {}
     for position in sorted({*positions, *heads}):
@@ -153,7 +153,6 @@ HOW_TO_READ = (
 HOW_TO_OPEN = "lcm_grep finds anything in them, lcm_expand opens a part or a message by its id, word for word."
 _HEADING = re.compile(r"^# (n\d+-\d+[a-z]*) · m(\d+) to m(\d+)(?: · (?:([\d,]+) tokens)?.*)?$", re.MULTILINE)
 _LOOKS_LIKE_HEADING = re.compile(r"^# (?=n\d)", re.MULTILINE)
-_ID = re.compile(r"n(\d+)-(\d+)[a-z]*")
 # Without an `a`, which would look like the first of several.
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
@@ -165,35 +164,29 @@ def node_id(first: int, last: int, taken: Collection[str]) -> str:
     return next(free for ending in endings if (free := name + ending) not in taken)
 
 
-def stretch_of_id(text: str) -> tuple[int, int] | None:
-    """The messages that an id of a node names, from and to (not included)."""
-    found = _ID.fullmatch(text)
-    return (int(found[1]), int(found[2]) + 1) if found else None
-
-
 def map_opening(*, can_be_opened: bool) -> str:
-    """How the map is read and opened. Nothing in the map changes between two folds."""
+    """How to read and to open the map. Nothing in the map changes between two folds."""
     return f"{HOW_TO_READ} {HOW_TO_OPEN}" if can_be_opened else HOW_TO_READ
 
 
 def node_heading(node: Node) -> str:
-    """The line that opens the part of the map which a node is."""
+    """The heading of a node in the map."""
     parts = f" · {len(node.children)} parts" if node.children else ""
     return f"# {node.id} · m{node.first} to m{node.last - 1} · {node.covered_tokens:,} tokens{parts}"
 
 
 def without_headings(text: str) -> str:
-    """The text with lines that look like a heading of the map indented, since one would open another part."""
+    """The text with lines that look like a heading of the map indented."""
     return _LOOKS_LIKE_HEADING.sub(" # ", text)
 
 
 def ids_in_map(text: str) -> list[str]:
-    """The ids of the nodes that a map shows, in order; empty where the text is no map."""
+    """The ids of the nodes of a map, in order; empty if the text is no map."""
     return [found[1] for found in _HEADING.finditer(text)]
 
 
 def before_parts(text: str) -> str:
-    """What a map says before its first part: what held when it was written."""
+    """The text of a map before its first part."""
     found = _HEADING.search(text)
     _, _, rest = text[: found.start() if found else 0].partition("\n\n")
     return rest.strip()

@@ -1,7 +1,7 @@
-"""The plan of a fold: how long the tail is, where it begins, and what it leaves of the target for the map.
+"""The plan of a fold: the length and the beginning of the tail, and the room that is left for the map.
 
-Tail and map share one room. Where there is little for the map to say, the tail is longer; where the tail is short
-because its messages are large, the map has the rest.
+Tail and map share one room. If the map needs little of it, the tail is longer; if the tail is short because its
+messages are large, the map has the rest.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from clew.engines.compressor.plan import (
 )
 from clew.errors import InvalidArgument
 
-# Of the tail: how far from its planned beginning an exchange may begin with which it begins instead. A map of quotes
-# takes the room that this leaves; what a model wrote does not become longer.
+# Of the tail: how far from its planned beginning it may begin with an exchange instead. A map of quotes can use the
+# room that this leaves, and a map by a model cannot.
 _NEAR, _NEAR_FULL = (0.6, 1.1), (0.93, 1.03)
 _WORTH_GIVING_BACK = 0.05
 _LARGEST_SHARE_OF_FOLDED = 0.6
 _ENOUGH_FOR_MAP = 15_000
-"""In less room a map says more of what is needed than the newest messages do beyond their share of it."""
+"""In less room a map is more useful than newest messages beyond their share of it."""
 
 ExpectedMap = Callable[[int], int]
-"""About how many tokens the map would like to have with so many more tokens of messages folded."""
+"""An estimate of the tokens that the map can use with so many more tokens of messages folded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class FoldPlanner:
     compression: CompressionSettings
     sizes: MessageSizes
     note_as_block: bool
-    """Whether the note behind the system prompt is a block of its own."""
+    """Whether the note behind the system prompt is a separate block."""
 
     def plan(self, expected_map: ExpectedMap, *, force: bool, by_model: bool) -> CompactionPlan:
         """The plan that brings the request to the target; with `force`, to the shares of tail and map alone."""
@@ -61,19 +61,19 @@ class FoldPlanner:
             # With force, a conversation that fits its tail is shortened too.
             tail = least = self.budgets.tail
             plan = self.with_tail(tail, force=True)
-        # Where the map has all it can use, nothing else takes what a shorter tail leaves.
+        # If the map has all that it can use, a shorter tail would leave room unused.
         is_full = by_model or tail > least
         near = _exchange_near(plan, tail, _NEAR_FULL if is_full else _NEAR)
         if near is not None and plan.cut.folded:
             plan = self._other(plan, self.with_tail(near, force=False))
         elif is_full and self.sizes.total(plan.tail_messages) < _NEAR_FULL[0] * tail:
             plan = self._other(plan, self.with_tail(tail, force=force, fewest=len(plan.tail_messages) + 1))
-        # A tail that is larger than it shall be, because its last messages are, leaves the map some room all the same.
+        # A tail that is too large, because its last messages are, leaves the map some room, too.
         least_map = self.budgets.map // 2 if tail <= self.budgets.tail else LEAST_MAP
         return self._with_map_budget(plan, room, least_map)
 
     def with_tail(self, tail: int, *, force: bool, fewest: int = 0) -> CompactionPlan:
-        """The plan with a tail of at most so many tokens, and of some messages at least, shortened where need be."""
+        """The plan with a tail of at most so many tokens and at least `fewest` messages, shortened if necessary."""
         return plan_compaction(self._settings(tail, fewest), self.read, self.current_tokens, force=force)
 
     def _settings(self, tail: int, fewest: int = 0) -> PlanSettings:
@@ -85,18 +85,18 @@ class FoldPlanner:
         return PlanSettings(planned, compression, self.sizes, self.note_as_block)
 
     def with_rest_in_tail(self, plan: CompactionPlan, map_tokens: int) -> CompactionPlan:
-        """The plan in which what the map leaves of its room gives shortened messages of the tail more of their text."""
+        """The plan with longer texts of shortened messages of the tail, in the room that the map does not use."""
         left = plan.summary_budget - map_tokens
         if left < _WORTH_GIVING_BACK * plan.summary_budget:
             return plan
         return with_longer_tail(self._settings(self.budgets.tail), plan, left)
 
     def _other(self, plan: CompactionPlan, other: CompactionPlan) -> CompactionPlan:
-        """The other plan, where it folds anything."""
+        """The other plan, if it folds anything."""
         return other if other.cut.folded else plan
 
     def _tail(self, room: int, expected_map: ExpectedMap, kept: int) -> tuple[int, int]:
-        """For the tail, and the least it shall have, beside `kept` tokens of the newest request, which count, too."""
+        """The tokens of the tail, and their minimum, beside `kept` tokens of the newest request."""
         prompts = sum(self.read.sizes[at] for at in self.read.prompts)
         raw = sum(self.read.sizes) - prompts
         least = max(int(room * self.compression.target_ratio), min(self.budgets.tail, room - _ENOUGH_FOR_MAP))
@@ -107,19 +107,19 @@ class FoldPlanner:
         return self.sizes.total([plan.staying[at] for at in plan.cut.kept]) if plan.cut.folded else 0
 
     def _with_map_budget(self, plan: CompactionPlan, room: int, least: int) -> CompactionPlan:
-        """The plan with what its tail leaves of the room for the map."""
+        """The plan with the room that its tail leaves for the map."""
         if not plan.cut.folded:
             return plan
         wrapping = wrapping_tokens(self.sizes, plan.history.following(plan.cut.tail))
         left = room - self.sizes.total(list(plan.staying.values())) - wrapping
-        # A map as long as the messages that it covers would be useless.
+        # A map must be much shorter than the messages that it covers.
         earlier = self.sizes.text(plan.history.earlier.text) if plan.history.earlier else 0
         most = earlier + int(_LARGEST_SHARE_OF_FOLDED * sum(plan.sizes[at] for at in plan.cut.folded))
         return replace(plan, summary_budget=max(1, min(most, max(left, least))))
 
 
 def _exchange_near(plan: CompactionPlan, tail: int, shares: tuple[float, float]) -> int | None:
-    """How many tokens a tail has that begins with a request near to where the plan cuts; None where there is none."""
+    """The tokens of a tail that begins with a request near the planned cut; None if there is none."""
     low, high = (share * tail for share in shares)
     messages, sizes = plan.history.messages, plan.sizes
     size, best = 0, None
@@ -133,16 +133,16 @@ def _exchange_near(plan: CompactionPlan, tail: int, shares: tuple[float, float])
     return best
 
 
-# Of the threshold: a fold must leave room for the conversation to continue before the next one.
+# Of the threshold: the conversation must be able to continue before the next fold.
 _LARGEST_SHARE_AFTER = 0.9
 _SMALLEST_ROOM = 300
-"""For tail and map together: with less there is nothing that a fold could leave."""
+"""For tail and map together; in less no fold is possible."""
 _SHARE_OF_LEAF, _SHARE_OF_QUOTES = 0.12, 0.25
-"""Of the messages below a leaf: what a model may write of them, and what the built-in summariser may quote."""
+"""Of the messages of a leaf: what a model may write of them, and what the built-in summariser may quote."""
 LEAST_MAP = 450
 _TRIES_TO_SOLVE = 4
 _SHARE_OF_CHILDREN = 0.3
-# Of the messages far below a node: where little is left of them already, it is not made a third of that again.
+# Of the messages below a condensed node: its children may be short already, and are not condensed to less than this.
 _LEAST_SHARE_OF_MESSAGES = 0.01
 _LARGEST_SHARE_OF_COVERED = 0.6
 _SMALLEST_NODE = 120
@@ -152,23 +152,22 @@ _REST_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class MapBudgets:
-    """What the lossless engine may spend, in tokens."""
+    """The budgets of the lossless engine, in tokens."""
 
     window: int
     threshold: int
     limit: int
-    """What the request may have at most: the window without the room for the reply."""
+    """Of the request, at most: the window without the reserve for the reply."""
     target: int
-    """What the whole request should have after a fold."""
+    """Of the whole request after a fold."""
     tail: int
-    """What stays word for word at the end, at least."""
+    """Of the newest messages, which stay word for word, at least."""
     map: int
 
     def longest_tail(self, room: int, raw: int, expected_map: Callable[[int], int], least: int) -> int:
-        """For the tail, where `room` is for tail and map and there are `raw` tokens of messages to fold or keep.
+        """The tokens of the tail, if tail and map share `room` and there are `raw` tokens of messages.
 
-        Of little that is folded the map says all there is to say, and the rest is for the newest messages. What the map
-        would have with so many more tokens folded is `expected_map`.
+        The map gets what it can use (`expected_map`), and the newest messages the rest.
         """
         most, tail = room - max(LEAST_MAP, room // 10), least
         for _ in range(_TRIES_TO_SOLVE):
@@ -176,7 +175,7 @@ class MapBudgets:
         return tail
 
     def leaf(self, covered: int, *, by_model: bool) -> int:
-        """For the text of a node over messages of so many tokens; lines without a model say less each."""
+        """For the text of a node over messages of so many tokens; without a model it is longer."""
         if by_model:
             return self._node(int(covered * _SHARE_OF_LEAF), covered, self.map // 2)
         return self._node(int(covered * _SHARE_OF_QUOTES), covered, 2 * self.map)
@@ -207,7 +206,7 @@ def budgets_for_window(
 
 
 def check_shares(budgets: MapBudgets, compression: CompressionSettings, lossless: LosslessSettings) -> None:
-    """Refuse a tail and a map that a fold could not leave together."""
+    """Refuse shares of tail and map that are more than a fold leaves."""
     if compression.target_ratio + lossless.map_ratio > lossless.fold_to:
         raise InvalidArgument(
             f"compression.target_ratio {compression.target_ratio:g} (a tail of {budgets.tail:,} tokens) and "
@@ -218,9 +217,9 @@ def check_shares(budgets: MapBudgets, compression: CompressionSettings, lossless
 
 
 def solved(budgets: MapBudgets, beside: int) -> MapBudgets | str:
-    """The budgets with `beside` tokens of system prompt, tools and what else is sent; or why they cannot hold.
+    """The budgets with `beside` tokens of system prompt, tools and other parts; or why they are impossible.
 
-    Where these take much, tail and map shrink in proportion; where the threshold leaves no room, the window counts.
+    If these take much, tail and map shrink in proportion; if the threshold leaves no room, the window is the limit.
     """
     wanted = budgets.tail + budgets.map
     for most in (int(budgets.threshold * _LARGEST_SHARE_AFTER), budgets.limit):
@@ -239,7 +238,7 @@ def solved(budgets: MapBudgets, beside: int) -> MapBudgets | str:
 
 @dataclass(frozen=True, slots=True)
 class ModelAllowance:
-    """When models were asked to write nodes, and how often in a row it failed. A part of the engine's state."""
+    """The calls of models for nodes, and the failures in a row. A part of the engine's state."""
 
     calls: tuple[float, ...] = ()
     """The times of the newest calls, in seconds since 1970: all of the last hour, and perhaps a few before it."""
@@ -247,7 +246,7 @@ class ModelAllowance:
     rests_until: float = 0.0
 
     def refusal(self, now: float, settings: LosslessSettings) -> str:
-        """Why no model may be asked now, for people; nothing where one may."""
+        """Why no model may be asked now, for people; empty if one may."""
         if self.rests_until > now and self.rests_until - now <= _REST_SECONDS:
             return (
                 f"The last {self.failures} summaries by a model failed: for another {self.rests_until - now:.0f} s "
@@ -268,7 +267,7 @@ class ModelAllowance:
         return ModelAllowance((*self._recent(now, settings), now), failures, rests)
 
     def _recent(self, now: float, settings: LosslessSettings) -> tuple[float, ...]:
-        """The calls of the last hour. Which of them are older matters only where they are too many together."""
+        """The calls of the last hour; all known calls if they are within the limit anyway."""
         if len(self.calls) < settings.calls_per_hour:
             return self.calls
         return tuple(at for at in self.calls if 0 <= now - at < _HOUR)

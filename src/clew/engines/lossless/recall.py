@@ -1,6 +1,6 @@
-"""The five tools by which a model finds and opens what it can no longer see: small schemas, bounded JSON in pages.
+"""The five tools by which a model finds and opens folded messages: small schemas, bounded JSON in pages.
 
-What they give back is data that others may have written: it is quoted inside JSON, never given as an instruction.
+Their results are data that others may have written: they are quoted inside JSON, never given as an instruction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 from clew.engines.base import AskModel, EngineHost, HistoryHit, HistoryQuery, HistoryRow, Node
 from clew.engines.compressor.history import MessageSizes
-from clew.engines.lossless.map_text import stretch_of_id
 from clew.errors import SummaryFailed
 from clew.messages import Tool, arguments_of_call, calls_of, name_of_call, text_of
 
@@ -23,18 +22,18 @@ _MOST_HITS = 60
 _ROWS_AT_ONCE = 50
 _SNIPPET_CHARS = 700
 _LATER_CHARS = 200
-"""Behind the first few hits: a page shows twice as many, and each can be opened."""
+"""Of hits behind the first few, so that a page has twice as many; each can be opened."""
 _NEIGHBOUR_CHARS = 400
 _CALL_CHARS = 140
 _CALLS_BEFORE = 8
-"""A call is looked for in so many messages before its result."""
+"""The call of a result is searched in so many messages before it."""
 _MOST_NEIGHBOURS = 3
 _EVIDENCE_HITS = 8
 _EVIDENCE_TOKENS = 6_000
 _ANSWER_TOKENS = 700
 _REQUEST_CHARS = 160
 _MOST_REQUESTS = 40
-_STRETCH = re.compile(r"m?(\d{1,12})\s*(?:-|to|\.\.)\s*m?(\d{1,12})")
+_STRETCH = re.compile(r"m?(\d{1,12})(?:\s*(?:-|to|\.\.)\s*m?(\d{1,12}))?|n(\d{1,12})-(\d{1,12})[a-z]*")
 _NUMBER = re.compile(r"m?(\d{1,12})")
 _STATE = re.compile(r"state(?:@m?(\d{1,12}))?")
 _CITED = re.compile(r"\bm(\d+)\b")
@@ -109,10 +108,10 @@ class MapTools:
     sizes: MessageSizes
     ask: AskModel | None = None
     shortened_below: int = 0
-    """Messages below this number may be shown in a shorter form than they have."""
+    """Messages below this number may be shortened in view."""
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """The result of a call as JSON; LookupError for a tool that there is not."""
+        """The result of a call as JSON; LookupError for an unknown tool."""
         tools: dict[str, Callable[[EngineHost, Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
             "lcm_grep": self._grep,
             "lcm_describe": self._describe,
@@ -263,7 +262,7 @@ class MapTools:
         return {"id": id, "chars": f"{start} to {end} of {len(output)}", "text": part, **_next(end, len(output))}
 
     async def _children(self, host: EngineHost, node: Node, after: str) -> dict[str, Any]:
-        """The parts of a node that was made from others: each can be opened in its turn."""
+        """The children of a node; each can be opened, too."""
         start = _number(after) or 0
         by_id = {child.id: child for child in await host.nodes(node.children)}
         parts: list[dict[str, Any]] = []
@@ -321,7 +320,7 @@ class MapTools:
         return {"question": question[:300], "answer": answer, "support": support, "opened": list(passages)}
 
     async def _evidence(self, host: EngineHost, hits: Sequence[HistoryHit]) -> dict[str, str]:
-        """What was found, with the message behind each: an answer often is the next turn."""
+        """The hits by id, each with the message behind it, which often has the answer."""
         passages: dict[str, str] = {}
         room = _EVIDENCE_TOKENS
         for hit in hits:
@@ -355,7 +354,7 @@ class MapTools:
 
 
 def map_problems(shown: Sequence[Node], every: Sequence[Node], count: int) -> list[str]:
-    """What is wrong with a map, in short: gaps, parts that are missing, messages that are not there."""
+    """The problems of a map: gaps, missing parts, messages that do not exist."""
     by_id = {node.id: node for node in every}
     problems = [
         f"m{before.last} to m{after.first} are in no part, or in two"
@@ -384,7 +383,7 @@ def _json(value: Any) -> str:
 
 
 def _text(value: object) -> str:
-    """A text of a model's arguments; half a surrogate pair, which no store can look for, becomes a mark."""
+    """A text of a model's arguments; a lone surrogate, which no store can search, becomes U+FFFD."""
     text = value if isinstance(value, str) else "" if value is None else str(value)
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\x00", "\ufffd")
 
@@ -398,16 +397,15 @@ def _number(value: object) -> int | None:
 
 def _stretch(id: str) -> tuple[int, int] | None:
     """The messages that an id names, from and to (not included)."""
-    if (of_node := stretch_of_id(id)) is not None:
-        return of_node
-    if (single := _NUMBER.fullmatch(id)) is not None:
-        return int(single[1]), int(single[1]) + 1
-    found = _STRETCH.fullmatch(id)
-    return (int(found[1]), int(found[2]) + 1) if found and int(found[1]) <= int(found[2]) else None
+    if (found := _STRETCH.fullmatch(id)) is None:
+        return None
+    first, *last = (int(number) for number in found.groups() if number)
+    end = last[0] if last else first
+    return (first, end + 1) if first <= end else None
 
 
 def _position(after: str, first: int) -> tuple[int, int]:
-    """Where a page begins: `m57`, or `m57@12000` inside a message."""
+    """The start of a page: `m57`, or `m57@12000` inside a message."""
     number, _, offset = after.partition("@")
     start = _number(number)
     return (first, 0) if start is None else (max(first, start), _number(offset) or 0)
@@ -422,7 +420,7 @@ def _period(first: HistoryRow, last: HistoryRow) -> str:
 
 
 async def _origin_of(host: EngineHost, hit: HistoryHit) -> dict[str, str]:
-    """What gave a result: its call, shortened. A passage of a file seldom says which file it is of."""
+    """The call of a result, shortened: a passage of a file seldom names the file."""
     if hit.role != "tool" or hit.number is None:
         return {}
     rows = await host.history(max(0, hit.number - _CALLS_BEFORE), hit.number + 1)
@@ -446,7 +444,7 @@ def _id_of_hit(hit: HistoryHit, nodes: Sequence[Node]) -> str:
         return hit.ref
     if hit.kind == "message":
         return f"m{hit.number}"
-    # A summary is found by what it was published with; the node is the one that has these words.
+    # A summary is indexed as a whole; the node is the one with these words.
     words = max(hit.text.strip().splitlines() or [""], key=len).strip()[:80]
     return next((node.id for node in nodes if words and words in node.text), "map")
 
@@ -472,11 +470,11 @@ def _grouped(page: Sequence[FoundEntry], shown: Sequence[Node]) -> list[dict[str
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 _ENTRY_TOKENS = 30
 _EDGE_CHARS = 160
-"""A snippet loses at most so much at an edge to begin or end with a sentence."""
+"""A snippet is cut by at most so much at an edge to begin or end with a sentence."""
 
 
 def fitted(text: str, tokens: int, sizes: MessageSizes) -> str:
-    """The beginning of a text that has at most so many tokens; at least one character of one that has any."""
+    """The beginning of a text in at most so many tokens, but at least its first character."""
     if len(text) <= tokens or sizes.text(text) <= tokens:
         return text
     most = min(len(text), tokens * 8)
@@ -487,17 +485,17 @@ def fitted(text: str, tokens: int, sizes: MessageSizes) -> str:
 
 @dataclass(slots=True)
 class MessagePage:
-    """Messages of one page, as they are, until it is full."""
+    """The messages of one page, until it is full."""
 
     room: int
     sizes: MessageSizes
     entries: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, row: HistoryRow, offset: int = 0) -> int | None:
-        """Put a message on the page, from a char of it on. None where it is done; else the char to continue from later.
+        """Add a message from a char on; return None if all of it fits, else the char at which the next page continues.
 
-        A message that fits is given as it was stored. One that does not is given in parts of its JSON: these
-        together, read as JSON, are the message.
+        A message that fits is added as stored. A larger one is split into parts of its JSON, which together are the
+        message.
         """
         entry: dict[str, Any] = {"id": f"m{row.number}", "at": f"{row.at:%Y-%m-%d %H:%M:%S}"}
         whole = json.dumps(row.message, ensure_ascii=False)
@@ -516,7 +514,7 @@ class MessagePage:
 
 
 def sentences_of(text: str, *, is_start: bool, is_end: bool) -> str:
-    """A passage without a broken sentence at its edges, where one ends near; otherwise with a mark there."""
+    """A passage that is cut at sentences near its edges; where there is none, with a mark."""
     start, stop = 0, len(text)
     ends = [(found.start(), found.end()) for found in _SENTENCE_END.finditer(text)]
     if not is_start:
