@@ -1,7 +1,6 @@
-"""The hosted conversations over HTTP: which calls there are, what they take and give, and what is said where one fails.
+"""The HTTP API of hosted conversations: the calls, their arguments and answers, and their errors.
 
-One table is the OpenAPI description that clients read, and what requests are checked by: what nobody knows is named and
-refused.
+The same types make the OpenAPI description and check requests: an unknown field is named and refused.
 """
 
 from __future__ import annotations
@@ -149,7 +148,7 @@ def internal_failure() -> Refused:
     return Refused(500, "something failed inside the gateway", _ASK_OPERATOR, kind="internal")
 
 
-# -- what the calls take and give --------------------------------------------------------------------------------------
+# -- arguments and answers ---------------------------------------------------------------------------------------------
 
 MAX_CONTENT_CHARS = 1_000_000
 MAX_NAME_CHARS = 200
@@ -160,7 +159,7 @@ DEFAULT_HITS = 20
 
 
 def about(words: str, **schema: Any) -> Meta:
-    """What the description says about a field."""
+    """The description of a field."""
     return Meta(description=words, extra_json_schema=schema or None)
 
 
@@ -484,7 +483,7 @@ class Stopped(Struct):
     is_stopped: Annotated[bool, about("False where no turn was under way here.")]
 
 
-# -- which calls there are ---------------------------------------------------------------------------------------------
+# -- calls -------------------------------------------------------------------------------------------------------------
 
 ROOT = "/clew"
 DESCRIPTION_PATH = f"{ROOT}/openapi.json"
@@ -496,7 +495,7 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 
 @dataclass(frozen=True, slots=True)
 class ApiOperation:
-    """One call: how it is made and what it answers with."""
+    """A call: its route, its arguments and its answer."""
 
     name: str
     """Its `operationId`, and the method of `HostingRoutes` that serves it."""
@@ -504,16 +503,16 @@ class ApiOperation:
     path: str
     about: str
     given: type[Given]
-    """In the body of a POST or PATCH, else in the query."""
+    """Arguments in the body of a POST or PATCH, else in the query."""
     answer: type[Struct] | None
-    """None where it is something else than JSON of a known shape."""
+    """None where the answer is no JSON of a known shape."""
     status: int
     media: tuple[str, ...]
-    """Types that it may answer with beside JSON."""
+    """Further content types of the answer, beside JSON."""
     takes_key: bool
     """Whether it may have an Idempotency-Key."""
     is_open: bool
-    """Whether it is for everybody, also without a key."""
+    """Whether it needs no credential."""
 
     @property
     def has_body(self) -> bool:
@@ -529,7 +528,7 @@ def serves(
     takes_key: bool = False,
     is_open: bool = False,
 ) -> Callable[[_Served], _Served]:
-    """Make a method an operation: its docstring says what it is for, its types what it takes and answers with."""
+    """Make a method an operation, described by its docstring and its types."""
 
     def decorate(served: _Served) -> _Served:
         hints = get_type_hints(served)
@@ -561,7 +560,7 @@ _MEDIA: dict[str, Schema] = {
 
 
 def is_hosting_path(path: str) -> bool:
-    """Whether a path is one of these, or would be."""
+    """Whether a path is below the root of this API."""
     return path == ROOT or path.startswith(f"{ROOT}/")
 
 
@@ -658,7 +657,7 @@ _LONG_NUMBER = re.compile(r"\d{4,}")
 
 
 async def read_given(request: web.Request, operation: ApiOperation) -> Given:
-    """What a call was given. Raises `Refused` for what its description does not allow."""
+    """Parse the arguments of a call. Raises `Refused` where its description does not allow them."""
     texts: dict[str, Any] = {}
     for name, value in request.query.items():
         if name in texts:
@@ -700,7 +699,7 @@ def _as(kind: type[Given], given: dict[str, Any], what: str) -> Given:
 
 
 def _words_of(problem: str, kind: type[Given], what: str) -> str:
-    """What is wrong, by the name of the field."""
+    """The error of a validation, with the name of the field."""
     if missing := _MISSING.fullmatch(problem):
         return f"{missing['name']!r} is missing"
     if unknown := _UNKNOWN.fullmatch(problem):
@@ -714,7 +713,7 @@ def _words_of(problem: str, kind: type[Given], what: str) -> str:
 
 
 def _check_text(name: str, text: str) -> None:
-    """Refuse what no text column holds."""
+    """Refuse a text that the store cannot hold."""
     if "\0" in text:
         raise Refused(400, f"{name[:100]!r} holds a NUL character; remove it")
     try:
@@ -724,7 +723,7 @@ def _check_text(name: str, text: str) -> None:
 
 
 def time_of(text: str) -> datetime:
-    """A time as callers write it; raises `ValueError`."""
+    """Parse a time of a caller; raises `ValueError`."""
     try:
         at = datetime.fromisoformat(text)
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)

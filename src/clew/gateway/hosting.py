@@ -1,4 +1,4 @@
-"""Hosted conversations over HTTP: a call is read, run, and answered. What may be called is in `api`."""
+"""The routes of hosted conversations: parse a call, run it, answer. `api` describes the calls."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _compaction(made: CommittedCompaction) -> api.CompactionInfo:
 
 
 def _context(id: str, conversation: Conversation) -> api.ContextInfo:
-    """What fills the window; the tools are those of the context engine alone."""
+    """The parts of the window; the tools are those of the context engine alone."""
     conversation.tools_with(())
     status = conversation.engine.get_status()
     is_on = conversation.services.options.settings.compression.enabled
@@ -187,7 +187,7 @@ async def tell(response: web.StreamResponse, name: str, value: Any) -> None:
 
 
 async def next_of(values: asyncio.Queue[_Value], response: web.StreamResponse) -> _Value:
-    """The next value; while it is waited for, signs of life go out."""
+    """The next value; until then pings are sent."""
     while True:
         try:
             async with asyncio.timeout(PING_SECONDS):
@@ -199,7 +199,7 @@ async def next_of(values: asyncio.Queue[_Value], response: web.StreamResponse) -
 async def send_lines(
     request: web.Request, headers: Mapping[str, str], lines: AsyncIterator[bytes]
 ) -> web.StreamResponse:
-    """Lines of JSON as they are made."""
+    """Send lines of JSON one by one."""
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", **headers})
     await response.prepare(request)
     async for line in lines:
@@ -218,7 +218,7 @@ _Given = TypeVar("_Given", bound=Given)
 
 @dataclass(frozen=True, slots=True)
 class ApiCall(Generic[_Given]):
-    """A call that was read: who asks, and what was given."""
+    """A parsed call: its caller and its arguments."""
 
     http: web.Request
     asker: HostedCaller
@@ -230,14 +230,14 @@ class ApiCall(Generic[_Given]):
 
     @property
     def id(self) -> str:
-        """The conversation that its path names."""
+        """The id of the conversation in its path."""
         return self.http.match_info["id"]
 
 
 def add_hosting(
     application: web.Application, hosting: HostingRoutes, below: str = "", only: Container[str] | None = None
 ) -> None:
-    """Serve hosted conversations below `/clew`; `below` precedes that, `only` names the calls that are served."""
+    """Serve hosted conversations below `/clew`; `below` precedes that, `only` limits the calls."""
     operations = [operation for operation in OPERATIONS if only is None or operation.name in only]
     for path in dict.fromkeys(operation.path for operation in operations):
         resource = application.router.add_resource(below + path)
@@ -250,7 +250,7 @@ def add_hosting(
 
 
 class HostingRoutes:
-    """The calls: each method that `serves` one."""
+    """The calls: each method with `serves` is one."""
 
     def __init__(
         self, hosted: HostedConversations, callers: Callers, feed: EventFeed, find_asker: FindAsker | None = None
@@ -266,7 +266,7 @@ class HostingRoutes:
     # -- around every call ---------------------------------------------------------------------------------------------
 
     def call_of(self, operation: api.ApiOperation) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """What serves an operation: checks first, and every failure as an answer."""
+        """The handler of an operation, which answers every failure."""
         run: Callable[[ApiCall[Any]], Awaitable[Struct | web.StreamResponse]] = getattr(self, operation.name)
 
         async def serve(request: web.Request) -> web.StreamResponse:
@@ -296,7 +296,7 @@ class HostingRoutes:
         return refusal_answer(Refused(404, what, "GET /clew/openapi.json says what there is."))
 
     async def end_streams(self, _application: web.Application) -> None:
-        """End the streams of events: whoever follows them would keep the server from stopping."""
+        """End the streams of events: their followers would keep the server from stopping."""
         self._is_ending.set()
 
     async def _asker_of_credential(self, request: web.Request) -> HostedCaller:
@@ -454,12 +454,12 @@ class HostingRoutes:
             await tell(response, name, value)
             await response.write_eof()
         finally:
-            # Whoever hangs up stops waiting; the turn itself continues, and its answer is kept.
+            # A caller that hangs up stops waiting only: the turn continues, and its answer is stored.
             task.cancel()
         return response
 
     async def _outcome(self, task: asyncio.Task[HostedAnswer], asker: HostedCaller) -> tuple[str, Any]:
-        """How a streamed answer ends, as an event."""
+        """The last event of a streamed answer."""
         try:
             return "done", msgspec.to_builtins(_answer(await task))
         except (Refusal, ClewError) as problem:
@@ -552,7 +552,7 @@ class HostingRoutes:
         return json_answer(exported, headers=headers)
 
     async def _lines(self, id: str, system: str | None) -> AsyncIterator[bytes]:
-        """One message a line as it is read, so that a long history is never held whole."""
+        """One message per line, read page by page, so that a long history is never in memory whole."""
         is_first = True
         async for row in history_rows(self._store, id):
             for message in [*(system_message(system, [row.message]) if is_first else ()), row.message]:
@@ -585,7 +585,7 @@ class HostingRoutes:
         return api.UsageRows([_row(each, await self._group(call.asker, each.group)) for each in totals])
 
     async def _group(self, asker: HostedCaller, group: dict[str, Any]) -> dict[str, Any]:
-        """A group with the names that callers know: a conversation by its id, a day by its date."""
+        """A group with the names of the API: a conversation by its id, a day by its date."""
         if "conversation" in group:
             family = await self._store.sessions_of(group["conversation"], owner=asker.owner)
             return {"conversation": family[0].id if family else None}
@@ -618,7 +618,7 @@ class HostingRoutes:
         return response
 
     async def _may_go_on(self, request: web.Request, asker: HostedCaller) -> bool:
-        """Whether a caller may still listen: its key may have been revoked meanwhile."""
+        """Whether a caller may still listen: its key may have been revoked."""
         if asker.caller.key is None:
             return True
         try:

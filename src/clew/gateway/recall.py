@@ -1,9 +1,9 @@
-"""Recall behind the gateway: the model of a folded conversation may search it and open its messages.
+"""Recall in the gateway: the model of a folded conversation may search it and open its messages.
 
-Two tools follow the client's own in each request of a conversation that was folded. The gateway answers their
-calls from the store and asks again; the client receives one reply without them. What the model saw that the client did
-not is kept with the conversation and put back at its place in later requests, until the next fold. Leaving it out is
-always valid: the client's own items are a whole conversation without it.
+Two tools are added after the client's own in each request of a folded conversation. The gateway answers their calls
+from the store and asks the model again; the client receives one reply without them. These calls and results are stored
+with the conversation and put back at their place in later requests, until the next fold. A request without them is
+valid too: the client's own items are a complete conversation.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ _DESCRIBED: tuple[tuple[str, str, dict[str, Any], str], ...] = (
         "messages",
     ),
 )
-# Clew's own tools in a client's list, under whatever prefix the client gives to an MCP server.
+# Clew's own tools in a client's list, with any prefix that the client gives to an MCP server.
 _OWN_TOOL = re.compile(rb'"name"\s*:\s*"(?:[^"]*[_.:/-])?clew[_.:/-]')
 _LINE_CHARS = 200
 _CACHED_BYTES = 1024 * 1024
 _CLIENT_CALLS = frozenset(
     "function_call custom_tool_call local_shell_call shell_call apply_patch_call computer_call".split()
 )
-"""Items of Responses that the client answers."""
+"""Items of Responses whose results the client sends."""
 
 
 def _declared(dialect: DialectName) -> list[Any]:
-    """The two tools as a list of the wire has them."""
+    """The definitions of the two tools on a wire."""
     tools = []
     for name, about, properties, required in _DESCRIBED:
         schema = {"type": "object", "properties": properties, "required": [required]}
@@ -112,16 +112,16 @@ def turn_for(request: WireRequest) -> RecallTurn:
 
 
 def tool_tokens(dialect: DialectName, count: Any) -> int:
-    """How many tokens the two tools take on a wire, by a counter of texts."""
+    """The tokens of the two tools on a wire, by a counter of texts."""
     tokens: int = count(_TOOLS[dialect].decode())
     return tokens
 
 
 def may_offer(request: WireRequest, query: Mapping[str, str]) -> bool:
-    """Whether the model of a request can be given more tools, and its reply be changed, without the client noticing.
+    """Whether tools can be added to a request, and its reply be changed, without the client noticing.
 
-    Not where the client has no tools, forces or forbids a call, gives the reply a schema or a grammar, asks for several
-    choices, or has Clew's own tools over MCP.
+    False where the client has no tools, forces or forbids a call, gives the reply a schema or a grammar, asks for
+    several choices, or has Clew's own tools over MCP.
     """
     body, wire = request.body, request.wire
     tools = body.field("tools").strip()
@@ -153,9 +153,9 @@ def _messages_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # no
 
 
 def _gemini_allows(body: RequestBody, query: Mapping[str, str]) -> bool:
-    """Beside other kinds of tools functions are refused; a stream that is a list of JSON is not taken apart.
+    """Google refuses functions together with other kinds of tools; a stream that is a JSON list is not parsed here.
 
-    Google reads the names with underscores too, which is not read here.
+    Google accepts names with underscores too, which are not read here.
     """
     if "tool_config" in body or "generation_config" in body:
         return False
@@ -189,7 +189,7 @@ _ALLOWS = {
 
 @dataclass(frozen=True, slots=True)
 class ReplyCall:
-    """A call of a reply that is answered, by the client or here."""
+    """A call of a reply, to be answered by the client or by the gateway."""
 
     name: str
     id: str | None
@@ -201,7 +201,7 @@ class ReplyCall:
 
     @property
     def line(self) -> str:
-        """The call in words: its tool and the texts that it gives."""
+        """The name of the tool and the arguments, as one line."""
         return " ".join([self.name, *(str(value) for value in self.arguments.values())])[:_LINE_CHARS]
 
 
@@ -233,7 +233,7 @@ def _arguments(value: Any) -> Mapping[str, Any]:
 
 
 def result_of(call: ReplyCall, text: str, dialect: DialectName) -> dict[str, Any]:
-    """The result of a call: an item, or on two wires a part of one."""
+    """The result of a call: an item, or a part of one for Anthropic and Gemini."""
     match dialect:
         case "openai_chat":
             return {"role": "tool", "tool_call_id": call.id, "content": text}
@@ -246,7 +246,7 @@ def result_of(call: ReplyCall, text: str, dialect: DialectName) -> dict[str, Any
 
 
 def result_items(results: Sequence[dict[str, Any]], dialect: DialectName) -> list[dict[str, Any]]:
-    """The results of a reply that calls nothing else, as items."""
+    """The items for the results of a reply that has no other calls."""
     match dialect:
         case "anthropic":
             return [{"role": "user", "content": list(results)}]
@@ -255,28 +255,28 @@ def result_items(results: Sequence[dict[str, Any]], dialect: DialectName) -> lis
     return list(results)
 
 
-# -- what the client did not see ---------------------------------------------------------------------------------------
+# -- calls and results that the client did not see ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RecalledReply:
-    """A reply in whose place other items are sent: those with the calls of our tools, and their results.
+    """A reply that is sent with the calls of our tools and their results, which the client does not have.
 
-    Where the last of its replies called the client's tools too, `results` belong beside those that the client sends.
+    Where the last reply called the client's tools too, `results` are sent together with the client's own.
     """
 
     session: str
-    """The session that was shown: a fold opens another one, and ends it."""
+    """The session that was shown: a fold ends it, and opens another one."""
     number: int
     """Of the first message of the reply as the client has it."""
     messages: int
     said: str
-    """Its text and calls, hashed."""
+    """The hash of its text and calls."""
     items: tuple[Any, ...]
     results: tuple[tuple[int, Any], ...] = ()
-    """Each with its place among the calls."""
+    """Each with the index of its call."""
     asked: tuple[str, ...] = ()
-    """Its calls of our tools, in words."""
+    """The lines of its calls of our tools."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -297,22 +297,21 @@ class RecalledReply:
 
 
 def said_by(messages: Sequence[Any]) -> str:
-    """A hash of what messages say and call, however a client spells them."""
+    """A hash of the texts and the names of calls in messages, without the client's spelling of them."""
     texts = "".join("".join(text_of(message).split()) for message in messages)
     calls = [name_of_call(call) for message in messages for call in calls_of(message)]
     return blake2b(repr((texts, calls)).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def messages_of_reply(items: Sequence[Any], dialect: DialectName) -> Sequence[Any]:
-    """The messages that a reply is read as."""
+    """The items of a reply as messages."""
     return [item.message for item in History(dialect).extend(items)]
 
 
 def put_back(
     shown: list[bytes | int], at: int, count: int, recalled: RecalledReply, raw: Sequence[bytes], dialect: DialectName
 ) -> bool:
-    """Put what the client did not see into the items that are shown, for those from `at` on; False where it does not
-    fit there.
+    """Replace `count` shown items from `at` on by those of a recalled reply; False where they do not fit there.
 
     `shown` has the client's items by their place in `raw`.
     """
@@ -332,8 +331,8 @@ def put_back(
 def _with_results(
     behind: Sequence[bytes], results: Sequence[tuple[int, Any]], dialect: DialectName
 ) -> tuple[int, list[bytes | int]] | None:
-    """How many of the items behind a reply are the client's results, and what is sent for them: ours at the places of
-    their calls, the client's by their places. None where there are none.
+    """How many of the items after a reply are the client's results, and all results in the order of their calls. None
+    where there are none.
     """
     own = [(place, write_json(result)) for place, result in results]
     if dialect in ("openai_chat", "responses"):
@@ -360,19 +359,19 @@ def _is_result(item: bytes) -> bool:
 
 
 MAX_ROUNDS = 4
-"""So many replies that only recall are answered for one request."""
+"""Replies that only recall and are answered, for one request."""
 ROUND_TOKENS = 4_000
 """Of the results of one reply, at most."""
 _LEAST_TOKENS = 100
 _SHARE_WITHOUT_USAGE = 0.1
 """Of the window, for the results of a reply whose usage is not stated."""
 RECALL_HINT = f"{OPEN} opens them by number, and {SEARCH} finds them by words."
-"""In a handoff of a conversation whose model has the tools."""
-_MOSTRECALLS = 500
+"""For the handoff of a conversation whose model has the tools."""
+_MAX_RECALLS = 500
 _MOST_KNOWN = 2_000
 _MAX_QUERY_CHARS = 2_000
 _SMALLER_PAGES = 3
-"""So often a page is opened again with fewer characters, where its text has more tokens than usual."""
+"""Attempts to open a page with fewer characters, where its text has more tokens than usual."""
 _LIMIT = "Not answered: recall was used as often as it may be in one turn. Reply with what you know."
 
 _log = logging.getLogger("clew.gateway")
@@ -380,15 +379,15 @@ _log = logging.getLogger("clew.gateway")
 
 @dataclass(slots=True)
 class _KnownRecalls:
-    """What was recalled in a session, as this process knows it."""
+    """The recalled replies of a session, as far as known in this process."""
 
     last_reply: int | None
-    """The newest reply that it knows of: behind another one the store is asked again."""
+    """The newest known reply: where the newest one is another, the store is read again."""
     replies: list[RecalledReply] = field(default_factory=list)
 
 
 def _round_tokens(window: int, usage: CanonicalUsage | None, rounds: int) -> int:
-    """The tokens for the results of a reply: each round that is left and the reply have a part of the free window."""
+    """The tokens for the results of a reply: the free window is divided among the rounds left and the final reply."""
     if usage is None:
         return min(ROUND_TOKENS, int(_SHARE_WITHOUT_USAGE * window))
     free = window - usage.prompt_tokens - usage.output_tokens
@@ -429,8 +428,8 @@ class GatewayRecall:
     # -- before the upstream is asked ----------------------------------------------------------------------------------
 
     async def offer(self, exchange: Exchange, turn: RecallTurn | None, items: Sequence[bytes]) -> Sequence[bytes]:
-        """Offer the tools for a folded conversation, with `turn` where one has begun; the items to send, with those
-        that its model saw and the client did not.
+        """Offer the tools for a folded conversation, in `turn` where one has begun; the items to send, with those that
+        its model saw and the client did not.
         """
         request, opened, conversation = exchange.request, exchange.opened, exchange.conversation
         if request is None or opened is None or conversation is None or opened.shown is None:
@@ -442,7 +441,7 @@ class GatewayRecall:
         shown = list(opened.shown)
         # Some of them may have been changed on their way.
         own = {place: item for place, item in zip(shown, items, strict=True) if isinstance(place, int)}
-        for recalled in reversed(known.replies):  # so that the places before it stay
+        for recalled in reversed(known.replies):  # keeps the places before it
             self._put_back(exchange, opened, shown, recalled, request)
         opened.shown = shown
         return [it if isinstance(it, bytes) else own[it] for it in shown]
@@ -477,11 +476,11 @@ class GatewayRecall:
             ]
 
     async def _recalled(self, conversation: Conversation) -> _KnownRecalls:
-        """What was recalled since the newest fold; read from the store where another process may have replied."""
+        """The recalled replies since the newest fold; read from the store where another process may have replied."""
         session, last = conversation.session, _last_reply(conversation)
         known = self._known.get(session)
         if known is None or known.last_reply != last:
-            records = await self._runtime.store.engine_records(session, RECALLS, limit=_MOSTRECALLS)
+            records = await self._runtime.store.engine_records(session, RECALLS, limit=_MAX_RECALLS)
             replies = [RecalledReply.from_json(it.value) for it in records if it.value["session"] == session]
             known = _KnownRecalls(last, sorted(replies, key=lambda it: it.number))
             self._keep(session, known)
@@ -492,10 +491,10 @@ class GatewayRecall:
             self._known.clear()
         self._known[session] = known
 
-    # -- behind a reply ------------------------------------------------------------------------------------------------
+    # -- after a reply -------------------------------------------------------------------------------------------------
 
     async def goes_on(self, exchange: Exchange, turn: RecallTurn, reader: ReplyReader) -> bool:
-        """Whether a reply does nothing but recall: then its calls are answered, and the model is to be asked again."""
+        """Whether a reply only recalls: then its calls are answered here, and the model is to be asked again."""
         conversation, reply = exchange.conversation, reader.reply(exchange.model)
         if conversation is None or reply is None:
             return False
@@ -527,7 +526,7 @@ class GatewayRecall:
     async def _charge(
         self, exchange: Exchange, turn: RecallTurn, conversation: Conversation, reader: ReplyReader
     ) -> None:
-        """Record a reply that the client does not see as a call of its own, and charge it to the caller."""
+        """Record a reply that the client does not see as a separate call, and charge it to the caller."""
         usage = reader.usage()
         if usage is None:
             return
@@ -569,7 +568,7 @@ class GatewayRecall:
         opened, request = exchange.opened, exchange.request
         if opened is None or opened.shown is None or request is None or turn.results:
             return
-        if opened.shown_of == len(request.items):  # no other request came: what is counted next has this too
+        if opened.shown_of == len(request.items):  # no other request was received: the next count includes these items
             opened.shown = [*opened.shown, *map(write_json, items)]
             opened.shown_of += len(given)
 
