@@ -89,6 +89,7 @@ def no_conversation(id: str) -> Refused:
 
 
 # In this order: the first class that fits counts. Without a text, the text of the error is used.
+# Texts of the database name its path, and are for the operator alone.
 _OF_STORE: tuple[tuple[tuple[type[ClewError], ...], int, str, str, str], ...] = (
     ((InUse,), 409, "in_use", "", "Delete its branches first."),
     (
@@ -103,23 +104,26 @@ _OF_STORE: tuple[tuple[tuple[type[ClewError], ...], int, str, str, str], ...] = 
         (DatabaseFull, ReadOnlyStore),
         503,
         "store",
-        "",
+        "the store cannot be written",
         "Whoever runs the gateway has to make room, or give it the right.",
     ),
-    ((StoreError,), 500, "store", "", "Whoever runs the gateway can see more with `clew doctor`."),
+    ((StoreError,), 500, "store", "the store failed", "Whoever runs the gateway can see more with `clew doctor`."),
     ((InvalidArgument, InvalidMessage), 400, "", "", ""),
     ((ClewError,), 500, "other", "", _ASK_OPERATOR),
 )
 
 
-def refused(error: Refusal | ClewError, *, is_own_credential: bool = False) -> Refused:
-    """An error as the answer to a call. `is_own_credential`: the upstream was asked with the caller's own."""
+def refused(error: Refusal | ClewError, *, is_own_credential: bool = False, is_for_operator: bool = False) -> Refused:
+    """An error as the answer to a call. `is_own_credential`: the upstream was asked with the caller's own.
+
+    Only the operator is told the path of the store and the address of the upstream.
+    """
     if isinstance(error, Refused):
         return error
     if isinstance(error, Refusal):
         return Refused(error.status, str(error), headers=error.headers)
     if isinstance(error, ProviderRefused):
-        return _refused_by_provider(error, is_own_credential=is_own_credential)
+        return _refused_by_provider(error, is_own_credential=is_own_credential, is_for_operator=is_for_operator)
     if isinstance(error, ContextExhausted):
         what = f"the request does not fit the window; large are {', '.join(error.large)}"
         remedy = "Use a model with a larger window, begin afresh, or make smaller what is large."
@@ -128,16 +132,19 @@ def refused(error: Refusal | ClewError, *, is_own_credential: bool = False) -> R
         return no_conversation(error.session)
     _, status, kind, text, remedy = next(row for row in _OF_STORE if isinstance(error, row[0]))
     headers = {"Retry-After": "2"} if isinstance(error, DatabaseBusy) else None
-    return Refused(status, text or str(error), remedy, kind=kind, headers=headers)
+    names_path = is_for_operator and kind == "store"
+    return Refused(status, str(error) if names_path or not text else text, remedy, kind=kind, headers=headers)
 
 
-def _refused_by_provider(error: ProviderRefused, *, is_own_credential: bool) -> Refused:
+def _refused_by_provider(error: ProviderRefused, *, is_own_credential: bool, is_for_operator: bool) -> Refused:
     kind, wait = error.fault.kind, error.fault.retry_after
     if kind == "auth" and is_own_credential:
         return Refused(401, "the upstream does not take this credential", "Send one that it takes.")
     if kind == "auth":
         what = "the upstream does not take the credential of this gateway"
         return Refused(502, what, "Whoever runs the gateway has to set model.api_key_env.", kind="upstream_auth")
+    if kind == "network" and error.partial is None and not is_for_operator:
+        return Refused(502, "the connection to the upstream failed", _UPSTREAM_REMEDIES[kind], kind=kind)
     told = explain_refusal(error, remedies=_UPSTREAM_REMEDIES)
     status = _STATUS_OF_FAULT.get(kind, 502)
     headers = {"Retry-After": str(max(1, math.ceil(wait)))} if wait is not None and wait < 86_400 * 365 else {}

@@ -14,7 +14,7 @@ from aiohttp import web
 from msgspec import UNSET, Struct
 
 from clew.engines import Fate
-from clew.errors import ClewError, InvalidArgument
+from clew.errors import ClewError, InvalidArgument, ProviderRefused
 from clew.gateway import api
 from clew.gateway.admission import Caller, Callers, Refusal, where_it_failed
 from clew.gateway.api import Given, Refused, refused, serves
@@ -22,7 +22,7 @@ from clew.gateway.hosted import FoundConversation, HostedAnswer, HostedCaller, H
 from clew.gateway.observe import EventFeed
 from clew.gateway.upstream import PING_SECONDS
 from clew.gateway.wires import write_json
-from clew.providers import Delta, OnDelta
+from clew.providers import Delta, OnDelta, explain_refusal
 from clew.store import (
     CallFilter,
     CommittedCompaction,
@@ -270,14 +270,14 @@ class HostingRoutes:
         run: Callable[[ApiCall[Any]], Awaitable[Struct | web.StreamResponse]] = getattr(self, operation.name)
 
         async def serve(request: web.Request) -> web.StreamResponse:
-            is_own = False
+            asker = HostedCaller(_NOBODY)
             try:
-                asker = HostedCaller(_NOBODY) if operation.is_open else await self._find_asker(request)
-                is_own = asker.caller.key is None
+                if not operation.is_open:
+                    asker = await self._find_asker(request)
                 answer = await run(ApiCall(request, asker, await api.read_given(request, operation)))
                 return json_answer(answer, operation.status) if isinstance(answer, Struct) else answer
             except (Refusal, ClewError) as problem:
-                return refusal_answer(refused(problem, is_own_credential=is_own))
+                return refusal_answer(_refused(problem, asker))
 
         return serve
 
@@ -463,7 +463,7 @@ class HostingRoutes:
         try:
             return "done", msgspec.to_builtins(_answer(await task))
         except (Refusal, ClewError) as problem:
-            return "error", refused(problem, is_own_credential=asker.caller.key is None).as_plain()
+            return "error", _refused(problem, asker).as_plain()
         except Exception as problem:
             # The outermost door of a stream that has begun.
             _log.error("a streamed answer failed: %s", where_it_failed(problem))
@@ -628,6 +628,16 @@ class HostingRoutes:
 
 
 OPERATIONS = api.operations_of(HostingRoutes)
+
+
+def _refused(problem: Refusal | ClewError, asker: HostedCaller) -> Refused:
+    """A failure as the answer to its caller; the log has what only the operator is told."""
+    answer = refused(problem, is_own_credential=asker.caller.key is None, is_for_operator=asker.sees_everything)
+    if answer.kind == "store":
+        _log.error("a call of a hosted conversation failed: %s", problem)
+    elif isinstance(problem, ProviderRefused) and answer.kind == "network":
+        _log.warning("the upstream of a hosted conversation cannot be reached: %s", explain_refusal(problem).text)
+    return answer
 
 
 def _idempotency_key(request: web.Request) -> str | None:
