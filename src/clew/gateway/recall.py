@@ -8,7 +8,6 @@ valid too: the client's own items are a complete conversation.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -33,7 +32,7 @@ from clew.gateway.wires import (
     read_json,
     write_json,
 )
-from clew.messages import DialectName, History, calls_of, name_of_call, text_of
+from clew.messages import DialectName, History, Item, ToolCall, arguments_of_call, calls_of, name_of_call, text_of
 from clew.store import AUXILIARY, RECALLS, EngineRecord, SearchHit, SearchScope
 from clew.tokens import counter_for
 from clew.turn import (
@@ -71,10 +70,6 @@ _DESCRIBED: tuple[tuple[str, str, dict[str, Any], str], ...] = (
 _OWN_TOOL = re.compile(rb'"name"\s*:\s*"(?:[^"]*[_.:/-])?clew[_.:/-]')
 _LINE_CHARS = 200
 _CACHED_BYTES = 1024 * 1024
-_CLIENT_CALLS = frozenset(
-    "function_call custom_tool_call local_shell_call shell_call apply_patch_call computer_call".split()
-)
-"""Items of Responses whose results the client sends."""
 
 
 def _declared(dialect: DialectName) -> list[Any]:
@@ -184,77 +179,6 @@ _ALLOWS = {
 }
 
 
-# -- calls and results -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyCall:
-    """A call of a reply, to be answered by the client or by the gateway."""
-
-    name: str
-    id: str | None
-    arguments: Mapping[str, Any]
-
-    @property
-    def is_own(self) -> bool:
-        return self.name in RECALL_TOOLS
-
-    @property
-    def line(self) -> str:
-        """The name of the tool and the arguments, as one line."""
-        return " ".join([self.name, *(str(value) for value in self.arguments.values())])[:_LINE_CHARS]
-
-
-def calls_in(items: Sequence[Any], dialect: DialectName) -> list[ReplyCall]:
-    """The calls of a reply, in order."""
-    match dialect:
-        case "openai_chat":
-            functions = [
-                (it.get("function") or {}, it.get("id")) for item in items for it in item.get("tool_calls") or ()
-            ]
-            return [ReplyCall(str(it.get("name")), id, _arguments(it.get("arguments"))) for it, id in functions]
-        case "responses":
-            called = [item for item in items if item.get("type") in _CLIENT_CALLS]
-            return [ReplyCall(str(it.get("name")), it.get("call_id"), _arguments(it.get("arguments"))) for it in called]
-        case "anthropic":
-            blocks = [it for item in items for it in item["content"] if it.get("type") == "tool_use"]
-            return [ReplyCall(str(it.get("name")), it.get("id"), _arguments(it.get("input"))) for it in blocks]
-    parts = [it["functionCall"] for item in items for it in item["parts"] if isinstance(it.get("functionCall"), dict)]
-    return [ReplyCall(str(it.get("name")), it.get("id"), _arguments(it.get("args"))) for it in parts]
-
-
-def _arguments(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return {}
-    return value if isinstance(value, dict) else {}
-
-
-def result_of(call: ReplyCall, text: str, dialect: DialectName) -> dict[str, Any]:
-    """The result of a call: an item, or a part of one for Anthropic and Gemini."""
-    match dialect:
-        case "openai_chat":
-            return {"role": "tool", "tool_call_id": call.id, "content": text}
-        case "responses":
-            return {"type": "function_call_output", "call_id": call.id, "output": text}
-        case "anthropic":
-            return {"type": "tool_result", "tool_use_id": call.id, "content": text}
-    own = {"id": call.id} if call.id else {}
-    return {"functionResponse": {**own, "name": call.name, "response": {"output": text}}}
-
-
-def result_items(results: Sequence[dict[str, Any]], dialect: DialectName) -> list[dict[str, Any]]:
-    """The items for the results of a reply that has no other calls."""
-    match dialect:
-        case "anthropic":
-            return [{"role": "user", "content": list(results)}]
-        case "gemini":
-            return [{"role": "user", "parts": list(results)}]
-    return list(results)
-
-
 # -- calls and results that the client did not see ---------------------------------------------------------------------
 
 
@@ -294,6 +218,26 @@ class RecalledReply:
         results = tuple((int(place), item) for place, item in value["results"])
         items, asked = tuple(value["items"]), tuple(value["asked"])
         return cls(value["session"], value["number"], value["messages"], value["said"], items, results, asked)
+
+
+def _line_of(call: ToolCall) -> str:
+    """The name of the tool and the arguments of a call, as one line."""
+    return " ".join([name_of_call(call), *map(str, arguments_of_call(call).values())])[:_LINE_CHARS]
+
+
+def _results_of(calls: Sequence[ToolCall], texts: Sequence[str], reply: History) -> list[Any]:
+    """The items for the results of a reply's calls."""
+    results = [
+        Item({"role": "tool", "tool_call_id": call.get("id") or "", "content": text})
+        for call, text in zip(calls, texts, strict=True)
+    ]
+    return [it for it in reply.places([*reply.items, *results]) if not isinstance(it, int)]
+
+
+def _parts_of(results: Sequence[Any], dialect: DialectName) -> list[Any]:
+    """Each result alone: a part of an item for Anthropic and Gemini."""
+    field = {"anthropic": "content", "gemini": "parts"}.get(dialect)
+    return list(results) if field is None else [part for item in results for part in item[field]]
 
 
 def said_by(messages: Sequence[Any]) -> str:
@@ -498,28 +442,28 @@ class GatewayRecall:
         conversation, reply = exchange.conversation, reader.reply(exchange.model)
         if conversation is None or reply is None:
             return False
-        dialect = turn.wire.dialect
-        items = reader.items()
-        calls = calls_in(items, dialect)
-        own = [call for call in calls if call.is_own]
+        dialect, items = turn.wire.dialect, reader.items()
+        history = History(dialect)
+        calls = [call for item in history.extend(items) for call in calls_of(item.message)]
+        own = [(at, call) for at, call in enumerate(calls) if name_of_call(call) in RECALL_TOOLS]
         if not own:
             return False
-        turn.asked += [call.line for call in own]
+        turn.asked += [_line_of(call) for _, call in own]
         is_whole = reply.finish == "tool_calls"
         tokens = _round_tokens(conversation.window.tokens, reader.usage(), turn.rounds)
         is_answered = is_whole and turn.rounds < MAX_ROUNDS and tokens >= _LEAST_TOKENS
-        texts = await self._answers(conversation, own, tokens) if is_answered else [_LIMIT] * len(own)
-        results = [result_of(call, text, dialect) for call, text in zip(own, texts, strict=True)]
+        share = tokens // len(own)
+        texts = [await self._answer(conversation, call, share) if is_answered else _LIMIT for _, call in own]
+        results = _results_of([call for _, call in own], texts, history)
         if len(own) < len(calls):
-            places = [at for at, call in enumerate(calls) if call.is_own]
-            turn.results = tuple(zip(places, results, strict=True))
+            turn.results = tuple(zip((at for at, _ in own), _parts_of(results, dialect), strict=True))
             return False
         if not is_whole or turn.rounds > MAX_ROUNDS:
-            turn.unanswered = tuple(result_items(results, dialect))
+            turn.unanswered = tuple(results)
             return False
         turn.rounds += 1
         turn.may_call = turn.rounds <= MAX_ROUNDS
-        turn.added += [*items, *result_items(results, dialect)]
+        turn.added += [*items, *results]
         await self._charge(exchange, turn, conversation, reader)
         return True
 
@@ -574,17 +518,14 @@ class GatewayRecall:
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
-    async def _answers(self, conversation: Conversation, calls: Sequence[ReplyCall], tokens: int) -> list[str]:
-        """The texts for calls of our tools, within the tokens of a round."""
-        share = tokens // len(calls)
-        return [await self._answer(conversation, call, share) for call in calls]
-
-    async def _answer(self, conversation: Conversation, call: ReplyCall, tokens: int) -> str:
+    async def _answer(self, conversation: Conversation, call: ToolCall, tokens: int) -> str:
+        """The text for a call of our tools, within so many tokens."""
+        name, given = name_of_call(call), arguments_of_call(call)
         try:
-            if call.name == SEARCH:
-                text, numbers = await self._search(conversation, _text(call, "query"), tokens)
+            if name == SEARCH:
+                text, numbers = await self._search(conversation, _text(given, "query"), tokens)
             else:
-                text, numbers = await self._open(conversation, _text(call, "messages"), _text(call, "around"), tokens)
+                text, numbers = await self._open(conversation, _text(given, "messages"), _text(given, "around"), tokens)
         except InvalidArgument as problem:
             text, numbers = str(problem), ()
         except StoreError as problem:
@@ -592,7 +533,7 @@ class GatewayRecall:
             text, numbers = "The history cannot be read now.", ()
         text = _within(text, tokens, conversation.target.model)
         used = counter_for(conversation.target.model).text(text)
-        self._runtime.events.emit(HistoryRecalled(conversation.session, call.name, numbers, used))
+        self._runtime.events.emit(HistoryRecalled(conversation.session, name, numbers, used))
         return text
 
     async def _search(self, conversation: Conversation, query: str, tokens: int) -> tuple[str, tuple[str, ...]]:
@@ -659,8 +600,8 @@ def _last_reply(conversation: Conversation) -> int | None:
     return next((seq for at in places if (seq := view.seqs[at]) is not None), None)
 
 
-def _text(call: ReplyCall, name: str) -> str:
-    value = call.arguments.get(name)
+def _text(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
     text = f"m{value}" if isinstance(value, int) and name == "messages" else value if isinstance(value, str) else ""
     return text[:_MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
 
