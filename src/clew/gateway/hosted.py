@@ -25,7 +25,7 @@ from clew.gateway.admission import RESERVED_OUTPUT, Caller, Callers, where_it_fa
 from clew.gateway.api import Refused, no_conversation
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.providers import Delta, HttpProvider, OnDelta, Provider, Reply, Request
-from clew.store import CallFilter, NewSession, Session, Store, StoredMessage
+from clew.store import CallFilter, NewSession, Session, StoredMessage
 from clew.turn import (
     BROKEN_OFF,
     STOPPED,
@@ -54,14 +54,15 @@ MAX_TOOL_ROUNDS = 20
 _SENT_STATE = "hosting.sent"
 """The state with the answers of Idempotency-Keys."""
 _MAX_SENT = 32
+PREVIEW_SECONDS = 900.0
+"""How long a preview can be applied."""
+_PREVIEW_STATE = "preview"
+"""The state with the newest preview of a conversation."""
 _CLAIM_SECONDS = 30.0
 """After so long without a renewal a question counts as abandoned: its process may have ended."""
 _CLAIM_CHECK_SECONDS = 0.2
 _PAGE = 200
 
-_credential: ContextVar[str | None] = ContextVar("credential", default=None)
-_is_own: ContextVar[bool] = ContextVar("is_own", default=False)
-"""Whether it is the gateway's own credential, for a caller with a key of Clew."""
 _log = logging.getLogger("clew.gateway")
 
 
@@ -80,13 +81,17 @@ class HostedCaller:
 
     def ask_upstream(self) -> None:
         """Use its credential for the upstream from now on, in this task and those that it starts."""
-        _credential.set(self.credential)
-        _is_own.set(self.caller.key is not None)
+        _caller.set(self)
+
+
+_caller: ContextVar[HostedCaller | None] = ContextVar("caller", default=None)
+"""The caller of the turn that runs in this task."""
 
 
 def asks_with_own_credential() -> bool:
     """Whether the gateway's own credential is in use: a caller's own one is for its questions alone."""
-    return _is_own.get()
+    caller = _caller.get()
+    return caller is not None and caller.caller.key is not None
 
 
 class CallerProvider(Provider):
@@ -99,7 +104,8 @@ class CallerProvider(Provider):
         self._ours = ours
 
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
-        key = self._ours if _is_own.get() else _credential.get()
+        caller = _caller.get()
+        key = self._ours if asks_with_own_credential() else caller.credential if caller else None
         return await self._wire.with_key(key).send(request, on_delta)
 
     async def close(self) -> None:
@@ -168,7 +174,6 @@ class HostedConversations:
         self._default_model = default_model
         self._clock = clock
         self._changes_every_source = changes_every_source
-        self._previews = KeptPreviews(runtime.store)
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
         self._turns: dict[str, set[asyncio.Task[HostedAnswer]]] = {}
         self._used: dict[str, float] = {}
@@ -556,17 +561,23 @@ class HostedConversations:
         conversation = await self.open_newest(found)
         async with self._charging(asker, found, conversation):
             prepared: PreparedCompaction = await conversation.preview_compaction(focus)
-        kept = await self._previews.keep(found.id, prepared) if prepared.compaction.changed else None
-        return HostedCompaction(found.id, prepared.compaction, focus, False, kept)
+        if not prepared.compaction.changed:
+            return HostedCompaction(found.id, prepared.compaction, focus, False)
+        name = f"p_{secrets.token_hex(10)}"
+        # By the time of day, which several machines compare.
+        kept = {"id": name, "at": time.time(), "prepared": prepared_to_plain(prepared)}
+        await self.store.set_state(found.id, {_PREVIEW_STATE: kept})
+        return HostedCompaction(found.id, prepared.compaction, focus, False, name)
 
     async def apply(self, owner: str | None, id: str, preview: str) -> HostedCompaction:
         """Apply a preview, if the conversation still begins as it did then."""
         found = await self.find_hosted(owner, id)
-        kept = await self._previews.take(found.id, preview)
-        if kept is None:
+        kept = (await self.store.state(found.id)).get(_PREVIEW_STATE)
+        if not isinstance(kept, dict) or kept["id"] != preview or time.time() - kept["at"] > PREVIEW_SECONDS:
             raise Refused(404, f"there is no preview {preview[:100]!r}", "Preview again.")
+        await self.store.set_state(found.id, {_PREVIEW_STATE: None})
         conversation = await self.open_newest(found)
-        prepared = prepared_from_plain(kept, conversation.view)
+        prepared = prepared_from_plain(kept["prepared"], conversation.view)
         applied = None if prepared is None else await conversation.apply_compaction(prepared)
         if prepared is None or applied is None:
             what = "the preview was made for another state of this conversation, and was not applied"
@@ -610,34 +621,3 @@ async def _tool_result(answer: Callable[[str, Mapping[str, Any]], Any], call: An
 
 def _digest(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-# -- previews ----------------------------------------------------------------------------------------------------------
-
-PREVIEW_SECONDS = 900.0
-"""How long a preview can be applied."""
-_STATE = "preview"
-
-
-class KeptPreviews:
-    """The newest preview of each conversation, for a while."""
-
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        """`clock` gives the seconds since 1970, which several machines compare."""
-        self._store = store
-        self._clock = clock
-
-    async def keep(self, conversation: str, prepared: PreparedCompaction) -> str:
-        """Store a preview; its id."""
-        id = f"p_{secrets.token_hex(10)}"
-        kept = {"id": id, "at": self._clock(), "prepared": prepared_to_plain(prepared)}
-        await self._store.set_state(conversation, {_STATE: kept})
-        return id
-
-    async def take(self, conversation: str, id: str) -> Mapping[str, Any] | None:
-        """Remove a preview; None where there is none of this id any more."""
-        kept = (await self._store.state(conversation)).get(_STATE)
-        if not isinstance(kept, dict) or kept["id"] != id or self._clock() - kept["at"] > PREVIEW_SECONDS:
-            return None
-        await self._store.set_state(conversation, {_STATE: None})
-        return dict(kept["prepared"])

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 from aiohttp import web
 from msgspec import UNSET, Struct
+from multidict import CIMultiDict
 
 from clew.engines import Fate
 from clew.errors import ClewError, InvalidArgument, ProviderRefused
@@ -20,8 +21,8 @@ from clew.gateway.admission import Caller, Callers, Refusal, where_it_failed
 from clew.gateway.api import Given, Refused, refused, serves
 from clew.gateway.hosted import FoundConversation, HostedAnswer, HostedCaller, HostedCompaction, HostedConversations
 from clew.gateway.observe import EventFeed
-from clew.gateway.upstream import PING_SECONDS
-from clew.gateway.wires import write_json
+from clew.gateway.upstream import PING_SECONDS, ClientResponse
+from clew.gateway.wires import CHAT, write_json
 from clew.providers import Delta, OnDelta, explain_refusal
 from clew.store import (
     CallFilter,
@@ -37,7 +38,6 @@ from clew.turn import Conversation, FoundMessage, OpenedPage, Pin, context_parts
 from clew.usage import CanonicalUsage
 
 MICROS_PER_DOLLAR = 1_000_000
-KEEP_ALIVE = b": keep-alive\n\n"
 _EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Value = TypeVar("_Value")
@@ -175,25 +175,8 @@ def date_of_day(number: int) -> str:
 # -- streams -----------------------------------------------------------------------------------------------------------
 
 
-async def begin_stream(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse(headers=_EVENT_STREAM)
-    await response.prepare(request)
-    return response
-
-
-async def tell(response: web.StreamResponse, name: str, value: Any) -> None:
-    """Send an event."""
-    await response.write(b"event: " + name.encode() + b"\ndata: " + write_json(value) + b"\n\n")
-
-
-async def next_of(values: asyncio.Queue[_Value], response: web.StreamResponse) -> _Value:
-    """The next value; until then pings are sent."""
-    while True:
-        try:
-            async with asyncio.timeout(PING_SECONDS):
-                return await values.get()
-        except TimeoutError:
-            await response.write(KEEP_ALIVE)
+def event_of(name: str, value: Any) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + write_json(value) + b"\n\n"
 
 
 async def send_lines(
@@ -445,18 +428,18 @@ class HostingRoutes:
             finally:
                 pieces.put_nowait(None)
 
-        response = await begin_stream(request)
+        response = ClientResponse(request, CHAT, is_stream=True, ping_seconds=PING_SECONDS)
+        await response.begin(200, CIMultiDict(_EVENT_STREAM))
         task = asyncio.create_task(run())
         try:
-            while (piece := await next_of(pieces, response)) is not None:
-                await tell(response, "delta", {"kind": piece.kind, "text": piece.text})
+            while (piece := await response.waiting_for(pieces.get())) is not None:
+                await response.write(event_of("delta", {"kind": piece.kind, "text": piece.text}))
             name, value = await self._outcome(task, asker)
-            await tell(response, name, value)
-            await response.write_eof()
+            await response.write(event_of(name, value))
+            return await response.end()
         finally:
             # A caller that hangs up stops waiting only: the turn continues, and its answer is stored.
             task.cancel()
-        return response
 
     async def _outcome(self, task: asyncio.Task[HostedAnswer], asker: HostedCaller) -> tuple[str, Any]:
         """The last event of a streamed answer."""
@@ -597,21 +580,22 @@ class HostingRoutes:
     async def follow_events(self, call: ApiCall[Given]) -> web.StreamResponse:
         """What happens to the caller's conversations in this process, as events, until the caller hangs up."""
         with self._feed.follower() as follower:
-            response = await begin_stream(call.http)
+            response = web.StreamResponse(headers=_EVENT_STREAM)
+            await response.prepare(call.http)
             ending = asyncio.create_task(self._is_ending.wait())
             try:
                 while not ending.done():
                     if not await self._may_go_on(call.http, call.asker):
                         break
                     async for event in self._feed.events_for(call.owner, follower):
-                        await tell(response, event.name, event.fields)
+                        await response.write(event_of(event.name, event.fields))
                     more = asyncio.create_task(follower.has_more.wait())
                     done, _pending = await asyncio.wait(
                         {more, ending}, timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED
                     )
                     more.cancel()
                     if not done:
-                        await response.write(KEEP_ALIVE)
+                        await response.write(CHAT.ping)
             finally:
                 ending.cancel()
         await response.write_eof()

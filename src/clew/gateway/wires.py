@@ -259,9 +259,9 @@ class GatewayWire(ABC):
     def accumulator(self) -> ReplyAccumulator:
         """For the reply to one request."""
 
-    @abstractmethod
     def error(self, status: int, message: str) -> dict[str, Any]:
         """An error of the gateway in the format of this wire; never one that looks like an overflow."""
+        return {"error": {"message": message, "type": _error_type(status), "param": None, "code": None}}
 
     @abstractmethod
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
@@ -335,9 +335,6 @@ class ChatWire(GatewayWire):
     def accumulator(self) -> ReplyAccumulator:
         return ChatReplyAccumulator("")
 
-    def error(self, status: int, message: str) -> dict[str, Any]:
-        return {"error": {"message": message, "type": _error_type(status), "param": None, "code": None}}
-
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
         return _tell(value.get("usage"), "prompt_tokens", change, ("prompt_tokens_details", "cached_tokens"))
 
@@ -363,9 +360,6 @@ class ResponsesWire(GatewayWire):
             model = (path.model or body.text("model"))[:MAX_MODEL_CHARS]
             return WireRequest(self, body, model, (), (item,), self.is_streamed(body, path), None)
         return super().read(body, path)
-
-    def error(self, status: int, message: str) -> dict[str, Any]:
-        return {"error": {"message": message, "type": _error_type(status), "param": None, "code": None}}
 
     def error_event(self, status: int, message: str) -> bytes:
         error = self.error(status, message)["error"]
