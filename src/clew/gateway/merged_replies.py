@@ -48,6 +48,9 @@ class ReplyMerger(ABC):
         """The summed usage of the replies before."""
         self._usage: Any = None
         self._held: list[Any] = []
+        self._places: dict[Any, int | None] = {}
+        """Numbered parts of this reply (calls, blocks, items), with the client's number; None for our calls."""
+        self._next = 0
         self._has_client_call = False
         self._head: dict[str, Any] = {}
         self._has_text = False
@@ -76,7 +79,7 @@ class ReplyMerger(ABC):
     def next_reply(self) -> list[Any]:
         """Begin the next reply; events of the last one that are still for the client."""
         left = self._left_over()
-        self._is_later, self._held, self._has_client_call = True, [], False
+        self._is_later, self._held, self._places, self._has_client_call = True, [], {}, False
         self._needs_gap, self._before = self._has_text, self._now
         self._earlier, self._usage = summed_usage(self._earlier, self._usage), None
         return left
@@ -99,6 +102,13 @@ class ReplyMerger(ABC):
     def _total(self, usage: Any) -> Any:
         return summed_usage(self._earlier, usage) if self._is_later else usage
 
+    def _place_of(self, key: Any, *, is_own: bool) -> int | None:
+        """The client's number for a part of this reply; None for one of our calls."""
+        if key not in self._places:
+            self._places[key] = None if is_own else self._next
+            self._next += not is_own
+        return self._places[key]
+
     def _is_own(self, name: Any) -> bool:
         return isinstance(name, str) and name in self._names
 
@@ -115,9 +125,8 @@ class ChatMerger(ReplyMerger):
 
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__(names)
-        self._places: dict[Any, int | None] = {}
-        """Calls of this reply by their index or id, with the index that the client gets; None for ours."""
         self._last: Any = None
+        """The index or id of the newest call."""
         self._details = self._earlier_details = 0
 
     def add(self, value: dict[str, Any]) -> list[Any]:
@@ -175,18 +184,14 @@ class ChatMerger(ReplyMerger):
         key = index if isinstance(index, int) else id or (self._last if self._last is not None else at)
         self._last = key
         function = call.get("function")
-        if key not in self._places:
-            is_own = isinstance(function, dict) and self._is_own(function.get("name"))
-            given = sum(place is not None for place in self._places.values())
-            self._places[key] = None if is_own else given
-            self._has_client_call = self._has_client_call or not is_own
-        place = self._places[key]
+        place = self._place_of(key, is_own=isinstance(function, dict) and self._is_own(function.get("name")))
         if place is None:
             return None
+        self._has_client_call = True
         return {**call, "index": place} if isinstance(index, int) and index != place else call
 
     def next_reply(self) -> list[Any]:
-        self._places, self._last, self._earlier_details = {}, None, self._details
+        self._last, self._earlier_details = None, self._details
         return super().next_reply()
 
     def _ended(self, event: Any) -> Any:
@@ -232,12 +237,6 @@ class MessagesMerger(ReplyMerger):
 
     names_events = True
 
-    def __init__(self, names: frozenset[str]) -> None:
-        super().__init__(names)
-        self._next = 0
-        self._places: dict[Any, int | None] = {}
-        """Blocks of this reply, with the index that the client gets; None for our calls."""
-
     def add(self, value: dict[str, Any]) -> list[Any]:
         match value.get("type"):
             case "message_start":
@@ -262,17 +261,10 @@ class MessagesMerger(ReplyMerger):
     def _begun(self, value: dict[str, Any]) -> list[Any]:
         block = value.get("content_block")
         is_call = isinstance(block, dict) and block.get("type") == "tool_use"
-        if is_call and self._is_own(block["name"] if isinstance(block, dict) else None):
-            self._places[value.get("index")] = None
-            return []
-        self._has_client_call = self._has_client_call or is_call
-        self._places[value.get("index")] = place = self._next
-        self._next += 1
-        return [_at(value, "index", place)]
-
-    def next_reply(self) -> list[Any]:
-        self._places = {}
-        return super().next_reply()
+        is_own = is_call and self._is_own(block["name"] if isinstance(block, dict) else None)
+        place = self._place_of(value.get("index"), is_own=is_own)
+        self._has_client_call = self._has_client_call or (is_call and not is_own)
+        return [] if place is None else [_at(value, "index", place)]
 
     def _ended(self, event: Any) -> Any:
         if event.get("type") != "message_delta":
@@ -299,9 +291,6 @@ class ResponsesMerger(ReplyMerger):
 
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__(names)
-        self._next = 0
-        self._places: dict[Any, int | None] = {}
-        """Items of this reply, with the index that the client gets; None for our calls."""
         self._done: list[Any] = []
         """Items that were forwarded."""
         self._earlier_done: list[Any] = []
@@ -320,11 +309,8 @@ class ResponsesMerger(ReplyMerger):
             is_response = isinstance(value.get("response"), dict)
             return [self._numbered(self._without_tools(value) if is_response else value)]
         index, item = value["output_index"], value.get("item")
-        if index not in self._places:
-            is_own = isinstance(item, dict) and item.get("type") == "function_call" and self._is_own(item.get("name"))
-            self._places[index] = None if is_own else self._next
-            self._next += not is_own
-        place = self._places[index]
+        is_own = isinstance(item, dict) and item.get("type") == "function_call" and self._is_own(item.get("name"))
+        place = self._place_of(index, is_own=is_own)
         if place is None:
             return []
         if kind == "response.output_item.done":
@@ -332,7 +318,7 @@ class ResponsesMerger(ReplyMerger):
         return [self._numbered(_at(value, "output_index", place))]
 
     def next_reply(self) -> list[Any]:
-        self._places, self._earlier_done = {}, list(self._done)
+        self._earlier_done = list(self._done)
         return super().next_reply()
 
     def _ended(self, event: Any) -> Any:
@@ -539,16 +525,6 @@ class MergedReply:
         return self._events.encode(write_json(event), str(event.get("type", "")) if self._merger.names_events else "")
 
 
-def no_calls(dialect: str) -> dict[str, bytes]:
-    """The field of a request that lets its model call no tool; the list of tools stays, and with it the prefix."""
-    match dialect:
-        case "anthropic":
-            return {"tool_choice": b'{"type":"none"}'}
-        case "gemini":
-            return {"toolConfig": b'{"functionCallingConfig":{"mode":"NONE"}}'}
-    return {"tool_choice": b'"none"'}
-
-
 class MergedReader(ReplyReader):
     """Reads the merged reply as the client receives it; its usage is that of the newest reply from the upstream."""
 
@@ -599,7 +575,7 @@ class RecallTurn:
 
     def fields(self) -> dict[str, bytes]:
         """The changed fields of the request: its tools, and after too many rounds that none may be called."""
-        return {"tools": self._tools, **({} if self.may_call else no_calls(self.wire.dialect))}
+        return {"tools": self._tools, **({} if self.may_call else self.wire.no_calls)}
 
     def items(self, shown: Sequence[bytes]) -> Sequence[bytes]:
         """The items of the request with the added ones."""

@@ -123,7 +123,7 @@ def may_offer(request: WireRequest, query: Mapping[str, str]) -> bool:
     if not request.has_tools or not tools.startswith(b"[") or _has_own_tools(tools):
         return False
     try:
-        return wire.text_fields(body) == {} and _ALLOWS[wire.dialect](body, query)
+        return wire.text_fields(body) == {} and wire.takes_more_tools(body, query)
     except UnreadableBody:
         return False
 
@@ -131,52 +131,6 @@ def may_offer(request: WireRequest, query: Mapping[str, str]) -> bool:
 @bounded_cache(_CACHED_BYTES)
 def _has_own_tools(tools: bytes) -> bool:
     return _OWN_TOOL.search(tools) is not None
-
-
-def _chat_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
-    is_free = all(body.value(name) in (None, "auto") for name in ("tool_choice", "function_call"))
-    return is_free and body.value("functions") is None and body.value("n") in (None, 1)
-
-
-def _responses_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
-    return body.value("tool_choice") in (None, "auto") and body.value("background") in (None, False)
-
-
-def _messages_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
-    choice = body.value("tool_choice")
-    return choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
-
-
-def _gemini_allows(body: RequestBody, query: Mapping[str, str]) -> bool:
-    """Google refuses functions together with other kinds of tools; a stream that is a JSON list is not parsed here.
-
-    Google accepts names with underscores too, which are not read here.
-    """
-    if "tool_config" in body or "generation_config" in body:
-        return False
-    config = body.value("toolConfig")
-    calling = config.get("functionCallingConfig") if isinstance(config, dict) else None
-    if isinstance(calling, dict) and (
-        str(calling.get("mode", "AUTO")).upper() not in ("AUTO", "MODE_UNSPECIFIED")
-        or calling.get("allowedFunctionNames")
-    ):
-        return False
-    generation = body.value("generationConfig")
-    if isinstance(generation, dict) and generation.get("candidateCount") not in (None, 1):
-        return False
-    tools = body.value("tools")
-    are_functions = isinstance(tools, list) and all(
-        isinstance(it, dict) and "functionDeclarations" in it for it in tools
-    )
-    return are_functions and query.get("alt", "sse") == "sse"
-
-
-_ALLOWS = {
-    "openai_chat": _chat_allows,
-    "responses": _responses_allows,
-    "anthropic": _messages_allows,
-    "gemini": _gemini_allows,
-}
 
 
 # -- calls and results that the client did not see ---------------------------------------------------------------------

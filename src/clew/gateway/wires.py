@@ -248,6 +248,8 @@ class GatewayWire(ABC):
     cap_fields: ClassVar[tuple[str, ...]] = ("max_tokens",)
     stream_type: ClassVar[str] = "text/event-stream"
     ping: ClassVar[bytes] = b": keep-alive\n\n"
+    no_calls: ClassVar[dict[str, bytes]] = {"tool_choice": b'"none"'}
+    """The field that forbids calls; the list of tools stays, and with it the prefix."""
     has_handles: ClassVar[bool] = False
     """Whether clients ask their provider to compact, and get a handle for the history."""
     compacts_natively: ClassVar[bool] = False
@@ -304,6 +306,10 @@ class GatewayWire(ABC):
         is_forced = choice in ("required", "any") or isinstance(choice, dict)
         return {"tool_choice": b'"auto"'} if is_forced else legacy
 
+    @abstractmethod
+    def takes_more_tools(self, body: RequestBody, query: Mapping[str, str]) -> bool:
+        """Whether tools can be added and the reply be changed: no call is forced or forbidden, and one choice asked."""
+
     def thinking_tokens(self, body: RequestBody) -> int:  # noqa: ARG002
         """The thinking budget of the request, where the output cap includes it; else 0."""
         return 0
@@ -335,6 +341,10 @@ class ChatWire(GatewayWire):
     def accumulator(self) -> ReplyAccumulator:
         return ChatReplyAccumulator("")
 
+    def takes_more_tools(self, body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG002
+        is_free = all(body.value(name) in (None, "auto") for name in ("tool_choice", "function_call"))
+        return is_free and body.value("functions") is None and body.value("n") in (None, 1)
+
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
         return _tell(value.get("usage"), "prompt_tokens", change, ("prompt_tokens_details", "cached_tokens"))
 
@@ -351,6 +361,9 @@ class ResponsesWire(GatewayWire):
 
     def accumulator(self) -> ReplyAccumulator:
         return ResponsesReplyAccumulator("")
+
+    def takes_more_tools(self, body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG002
+        return body.value("tool_choice") in (None, "auto") and body.value("background") in (None, False)
 
     def read(self, body: RequestBody, path: WirePath) -> WireRequest | None:
         if body.first_byte("previous_response_id") == b'"' or body.first_byte("conversation") in (b'"', b"{"):
@@ -383,6 +396,11 @@ class MessagesWire(GatewayWire):
     dialect = "anthropic"
     compacts_natively = True
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
+    no_calls: ClassVar[dict[str, bytes]] = {"tool_choice": b'{"type":"none"}'}
+
+    def takes_more_tools(self, body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG002
+        choice = body.value("tool_choice")
+        return choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
 
     def accumulator(self) -> ReplyAccumulator:
         return AnthropicReplyAccumulator("")
@@ -444,9 +462,31 @@ class GeminiWire(GatewayWire):
     dialect = "gemini"
     list_field = "contents"
     system_field = "systemInstruction"
+    no_calls: ClassVar[dict[str, bytes]] = {"toolConfig": b'{"functionCallingConfig":{"mode":"NONE"}}'}
 
     def accumulator(self) -> ReplyAccumulator:
         return GeminiReplyAccumulator("")
+
+    def takes_more_tools(self, body: RequestBody, query: Mapping[str, str]) -> bool:
+        """Google refuses functions together with other kinds of tools; a stream that is a JSON list is not parsed here.
+
+        Google accepts names with underscores too, which are not read here.
+        """
+        if "tool_config" in body or "generation_config" in body:
+            return False
+        config, generation, tools = (body.value(name) for name in ("toolConfig", "generationConfig", "tools"))
+        calling = config.get("functionCallingConfig") if isinstance(config, dict) else None
+        if isinstance(calling, dict) and (
+            str(calling.get("mode", "AUTO")).upper() not in ("AUTO", "MODE_UNSPECIFIED")
+            or calling.get("allowedFunctionNames")
+        ):
+            return False
+        if isinstance(generation, dict) and generation.get("candidateCount") not in (None, 1):
+            return False
+        are_functions = isinstance(tools, list) and all(
+            isinstance(it, dict) and "functionDeclarations" in it for it in tools
+        )
+        return are_functions and query.get("alt", "sse") == "sse"
 
     def error(self, status: int, message: str) -> dict[str, Any]:
         other = "INVALID_ARGUMENT" if status < 500 else "INTERNAL"
