@@ -333,6 +333,7 @@ MAX_READ_BYTES = 64 * 1024 * 1024
 CHARS_PER_TOKEN = 4
 """For the usage of a request that cannot be counted and whose reply states none."""
 _EVENT_END = re.compile(rb"\r?\n\r?\n")
+_LONGEST_END = 4
 _END_EVENTS = 3
 """Held back once the model has finished: the finish reason, the usage and the wire's own end."""
 _SHORT_BODY = 64 * 1024
@@ -481,7 +482,7 @@ class StreamEvents:
 
     def __init__(self, content_type: str) -> None:
         self._frames = FrameReader() if STREAM_TYPE in content_type else None
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The events that these bytes complete: the data of each, and its bytes."""
@@ -493,14 +494,18 @@ class StreamEvents:
                 # These are no frames: the bytes pass as received.
                 yield b"", self._frames.take_rest()
             return
+        # A blank line may begin in the bytes that were searched before.
+        start = max(0, len(self._rest) - _LONGEST_END)
         self._rest += chunk
         at = 0
-        for end in _EVENT_END.finditer(self._rest):
-            raw = self._rest[at : end.end()]
-            at = end.end()
+        for end in [found.end() for found in _EVENT_END.finditer(self._rest, start)]:
+            raw = bytes(self._rest[at:end])
+            at = end
             lines = (line.rstrip(b"\r") for line in raw.split(b"\n"))
             yield b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:")), raw
-        self._rest = self._rest[at:]
+        del self._rest[:at]
+        if len(self._rest) > MAX_READ_BYTES:
+            yield b"", self.take_rest()  # no event is so long
 
     def encode(self, data: bytes, name: str = "") -> bytes:
         """An event with this data, and with a name where its wire has one."""
@@ -510,8 +515,10 @@ class StreamEvents:
 
     def take_rest(self) -> bytes:
         """The bytes of an event that is not complete."""
-        rest, self._rest = self._rest, b""
-        return rest if self._frames is None else self._frames.take_rest()
+        if self._frames is not None:
+            return self._frames.take_rest()
+        rest, self._rest = bytes(self._rest), bytearray()
+        return rest
 
 
 def stream_events(content_type: str) -> StreamEvents | None:
