@@ -16,6 +16,8 @@ from hashlib import blake2b
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from msgspec import convert, to_builtins
+
 from clew.errors import ClewError, InvalidArgument, StoreError
 from clew.events import HistoryRecalled
 from clew.gateway.admission import Callers, where_it_failed
@@ -155,23 +157,6 @@ class RecalledReply:
     """Each with the index of its call."""
     asked: tuple[str, ...] = ()
     """The lines of its calls of our tools."""
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "session": self.session,
-            "number": self.number,
-            "messages": self.messages,
-            "said": self.said,
-            "items": list(self.items),
-            "results": [list(it) for it in self.results],
-            "asked": list(self.asked),
-        }
-
-    @classmethod
-    def from_json(cls, value: Any) -> RecalledReply:
-        results = tuple((int(place), item) for place, item in value["results"])
-        items, asked = tuple(value["items"]), tuple(value["asked"])
-        return cls(value["session"], value["number"], value["messages"], value["said"], items, results, asked)
 
 
 def _line_of(call: ToolCall) -> str:
@@ -379,7 +364,7 @@ class GatewayRecall:
         known = self._known.get(session)
         if known is None or known.last_reply != last:
             records = await self._runtime.store.engine_records(session, RECALLS, limit=_MAX_RECALLS)
-            replies = [RecalledReply.from_json(it.value) for it in records if it.value["session"] == session]
+            replies = [convert(it.value, RecalledReply) for it in records if it.value["session"] == session]
             known = _KnownRecalls(last, sorted(replies, key=lambda it: it.number))
             self._keep(session, known)
         return known
@@ -457,7 +442,7 @@ class GatewayRecall:
         said = said_by(messages)
         recalled = RecalledReply(session, number, len(messages), said, items, turn.results, tuple(turn.asked))
         try:
-            record = EngineRecord(f"{number}.{said}", recalled.as_json(), number + len(messages))
+            record = EngineRecord(f"{number}.{said}", to_builtins(recalled), number + len(messages))
             await self._runtime.store.put_engine_records(session, RECALLS, [record])
         except StoreError as problem:
             _log.error("a recall could not be kept: %s", where_it_failed(problem))
