@@ -163,7 +163,7 @@ async def _pieces_in_time(content: StreamReader, bounds: RequestBounds) -> bytes
                 if size > bounds.body_bytes:
                     raise too_large(bounds)
     except TimeoutError:
-        raise Refusal(408, "the body of the request came too slowly", {"Connection": "close"}) from None
+        raise Refusal(408, "the body of the request was sent too slowly", {"Connection": "close"}) from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

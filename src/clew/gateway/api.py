@@ -64,7 +64,7 @@ _UPSTREAM_REMEDIES: Mapping[ErrorKind, str] = {
     "bad_request": "Check the name of the model: GET /v1/models lists those of the upstream.",
     "network": "The question is kept; send it again.",
 }
-_ASK_OPERATOR = "Try again; if it stays, tell whoever runs the gateway."
+_ASK_OPERATOR = "Try again; if it stays, tell the operator of the gateway."
 Schema: TypeAlias = dict[str, Any]
 _Served = TypeVar("_Served", bound=Callable[..., Any])
 
@@ -105,9 +105,9 @@ _OF_STORE: tuple[tuple[tuple[type[ClewError], ...], int, str, str, str], ...] = 
         503,
         "store",
         "the store cannot be written",
-        "Whoever runs the gateway has to make room, or give it the right.",
+        "The operator of the gateway has to make room, or give it the right to write.",
     ),
-    ((StoreError,), 500, "store", "the store failed", "Whoever runs the gateway can see more with `clew doctor`."),
+    ((StoreError,), 500, "store", "the store failed", "The operator of the gateway can see more with `clew doctor`."),
     ((InvalidArgument, InvalidMessage), 400, "", "", ""),
     ((ClewError,), 500, "other", "", _ASK_OPERATOR),
 )
@@ -142,7 +142,7 @@ def _refused_by_provider(error: ProviderRefused, *, is_own_credential: bool, is_
         return Refused(401, "the upstream does not take this credential", "Send one that it takes.")
     if kind == "auth":
         what = "the upstream does not take the credential of this gateway"
-        return Refused(502, what, "Whoever runs the gateway has to set model.api_key_env.", kind="upstream_auth")
+        return Refused(502, what, "The operator of the gateway has to set model.api_key_env.", kind="upstream_auth")
     if kind == "network" and error.partial is None and not is_for_operator:
         return Refused(502, "the connection to the upstream failed", _UPSTREAM_REMEDIES[kind], kind=kind)
     told = explain_refusal(error, remedies=_UPSTREAM_REMEDIES)
