@@ -55,6 +55,8 @@ _FOREIGN_SITES = ("cross-site", "same-site")
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _PIECE_BYTES = 256 * 1024
 
+_log = logging.getLogger("clew.gateway")
+
 
 @dataclass(frozen=True, slots=True)
 class RequestBounds:
@@ -222,10 +224,10 @@ def _unpacked(unpacker: Any, body: bytes, bounds: RequestBounds) -> bytes:
     return bytes(whole)
 
 
+# -- connections -------------------------------------------------------------------------------------------------------
+
 _MAX_HEADER_BYTES = 64 * 1024
 """Of one header or of the first line: some agents send long ones."""
-
-_log = logging.getLogger("clew.gateway")
 
 
 class ClientConnection(web.RequestHandler):
@@ -312,6 +314,8 @@ def where_it_failed(problem: object) -> str:
     return f"{type(problem).__name__}{place}"
 
 
+# -- callers -----------------------------------------------------------------------------------------------------------
+
 _REMEMBERED_SECONDS = 2.0
 """How long a looked-up key is reused: a revoked key may be accepted for so long."""
 RESERVED_SECONDS = 900.0
@@ -328,8 +332,6 @@ _WHY = {
     "expired": (401, "this key of Clew has expired"),
     "over_budget": (402, "the budget of this key of Clew is spent"),
 }
-
-_log = logging.getLogger("clew.gateway")
 
 
 class Refusal(Exception):  # noqa: N818 (reads as what it says)
@@ -627,6 +629,8 @@ def _in_headers(headers: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]
             # The SDKs write a bare "Bearer" where they were given an empty key.
             yield name, rest.strip() if scheme.lower() == _BEARER else value.strip()
 
+
+# -- call limits -------------------------------------------------------------------------------------------------------
 
 MAX_CALLERS = 10_000
 """Callers in memory; beyond it the longest unused ones are dropped."""

@@ -326,6 +326,8 @@ def _words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+# -- replies -----------------------------------------------------------------------------------------------------------
+
 PING_SECONDS = 10.0
 """Between two pings while a request waits for a compaction."""
 MAX_READ_BYTES = 64 * 1024 * 1024

@@ -169,6 +169,8 @@ def hashes_of(items: Sequence[bytes]) -> list[int]:
     return list(map(hash, items))
 
 
+# -- wires -------------------------------------------------------------------------------------------------------------
+
 MAX_MODEL_CHARS = 200
 """A longer name is no model's, and is not looked up."""
 MAX_ITEMS = 50_000
