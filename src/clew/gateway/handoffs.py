@@ -49,7 +49,7 @@ from clew.turn import (
 from clew.usage import CanonicalUsage
 
 if TYPE_CHECKING:
-    from clew.gateway.exchange import Exchange
+    from clew.gateway.exchange import GatewayExchange
 
 REFUSED_SECONDS = 3_600.0
 """How long a credential is not used again for handoffs after its provider refused one."""
@@ -89,7 +89,7 @@ class Handoffs:
         self._preparing: set[asyncio.Task[bool]] = set()
         self._charging: set[asyncio.Task[bool]] = set()
 
-    def is_possible(self, exchange: Exchange) -> bool:
+    def is_possible(self, exchange: GatewayExchange) -> bool:
         """Whether a model can be asked to write the handoff of a conversation."""
         request, conversation = exchange.request, exchange.conversation
         if request is None or conversation is None:

@@ -54,7 +54,7 @@ from clew.turn import (
 from clew.usage import CanonicalUsage
 
 if TYPE_CHECKING:
-    from clew.gateway.exchange import Exchange
+    from clew.gateway.exchange import GatewayExchange
 
 SEARCH, OPEN = "clew_search", "clew_open"
 RECALL_TOOLS = frozenset((SEARCH, OPEN))
@@ -287,7 +287,7 @@ class GatewayRecall:
         self._refused: set[tuple[str, str]] = set()
         """Owners and models whose upstream has refused the tools."""
 
-    def may_offer(self, exchange: Exchange) -> bool:
+    def may_offer(self, exchange: GatewayExchange) -> bool:
         """Whether the tools may be in a request, once its conversation is folded."""
         request, is_summary = exchange.request, exchange.own_compaction == "asked"
         if request is None or exchange.mode != "compact" or not exchange.is_recall_on or is_summary:
@@ -296,7 +296,7 @@ class GatewayRecall:
             return False
         return may_offer(request, exchange.http.query)
 
-    def refuse(self, exchange: Exchange, status: int, words: str) -> bool:
+    def refuse(self, exchange: GatewayExchange, status: int, words: str) -> bool:
         """Whether a refusal may be about the tools, which are then left out of this caller's requests for a model."""
         turn, request = exchange.recall, exchange.request
         if turn is None or request is None or turn.rounds or status not in (400, 404, 422, 500, 501):
@@ -310,7 +310,9 @@ class GatewayRecall:
 
     # -- before the upstream is asked ----------------------------------------------------------------------------------
 
-    async def offer(self, exchange: Exchange, turn: RecallTurn | None, items: Sequence[bytes]) -> Sequence[bytes]:
+    async def offer(
+        self, exchange: GatewayExchange, turn: RecallTurn | None, items: Sequence[bytes]
+    ) -> Sequence[bytes]:
         """Offer the tools for a folded conversation, in `turn` where one has begun; the items to send, with those that
         its model saw and the client did not.
         """
@@ -331,7 +333,7 @@ class GatewayRecall:
 
     def _put_back(
         self,
-        exchange: Exchange,
+        exchange: GatewayExchange,
         opened: OpenConversation,
         shown: list[bytes | int],
         recalled: RecalledReply,
@@ -376,7 +378,7 @@ class GatewayRecall:
 
     # -- after a reply -------------------------------------------------------------------------------------------------
 
-    async def goes_on(self, exchange: Exchange, turn: RecallTurn, reader: ReplyReader) -> bool:
+    async def goes_on(self, exchange: GatewayExchange, turn: RecallTurn, reader: ReplyReader) -> bool:
         """Whether a reply only recalls: then its calls are answered here, and the model is to be asked again."""
         conversation, reply = exchange.conversation, reader.reply(exchange.model)
         if conversation is None or reply is None:
@@ -407,7 +409,7 @@ class GatewayRecall:
         return True
 
     async def _charge(
-        self, exchange: Exchange, turn: RecallTurn, conversation: Conversation, reader: ReplyReader
+        self, exchange: GatewayExchange, turn: RecallTurn, conversation: Conversation, reader: ReplyReader
     ) -> None:
         """Record a reply that the client does not see as a separate call, and charge it to the caller."""
         usage = reader.usage()
@@ -423,7 +425,7 @@ class GatewayRecall:
         except ClewError as problem:
             _log.error("a recall could not be charged: %s", where_it_failed(problem))
 
-    async def keep(self, exchange: Exchange, turn: RecallTurn, reader: ReplyReader) -> None:
+    async def keep(self, exchange: GatewayExchange, turn: RecallTurn, reader: ReplyReader) -> None:
         """Store what the model saw and the client does not, before the client has the end of its reply."""
         conversation, taken = exchange.conversation, exchange.taken
         if conversation is None or taken is None or not reader.is_complete:
