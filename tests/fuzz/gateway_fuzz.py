@@ -21,7 +21,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from copy import deepcopy
 from itertools import pairwise
@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 
 from clew.engines.lossless.map_text import ids_in_map
 from clew.errors import InUse
-from clew.gateway import HandoffWriter
+from clew.gateway import CallerCredential, HandoffWriter, owner_of_credential
 from clew.messages import ToolCall, calls_of, text_of
 from clew.store import CallFilter, Store
 from clew.testing.upstream import HangUp, ReceivedRequest, Step, StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
@@ -53,6 +53,11 @@ MAX_MARKERS = 4
 """That a gateway with `--add-breakpoints` sets where a client has none."""
 QUESTION = re.compile(r"\[q-\d+\]")
 ROUNDS = 60
+ODD_VALUES: tuple[Any, ...] = (5, -1, 10**30, 1.5, True, None, "", "\ud83d", "m\0", [], [1], {}, {"type": 7}, ["user"])
+"""What no client sends, in place of any value of a request."""
+ODD_CREDENTIAL = "fake-c"
+ODD_OWNER = owner_of_credential(CallerCredential(ODD_CREDENTIAL, ()))
+"""Its conversations hold odd values, and are not looked at."""
 FAULTS: tuple[Step, ...] = (UpstreamFault(429), UpstreamFault(500), UpstreamFault(529), HangUp())
 
 
@@ -273,6 +278,27 @@ class World:
             if response.status >= 500 and not self.is_failing:
                 raise Finding(f"{response.status} for a model of {len(name)} characters")
 
+    async def ask_oddly(self, agent: GatewayClient) -> None:
+        """A request with an odd value somewhere, to be answered or counted: the gateway itself never fails."""
+        if not agent.history or _is_reply(agent.history[-1]):
+            self.add_question(agent)
+        self.exchanges += 1
+        body = deepcopy(agent.body())
+        places = list(_places(body))
+        for holder, key in self.chance.sample(places, min(len(places), self.chance.choice((1, 1, 2)))):
+            holder[key] = self.chance.choice(ODD_VALUES)
+        path = agent.path
+        if isinstance(agent, MessagesClient) and path == "/v1/messages" and self.chance.random() < 0.4:
+            path += "/count_tokens"
+        async with aiohttp.ClientSession(headers={"x-api-key": ODD_CREDENTIAL}) as http:
+            try:
+                async with http.post(self.flows[0].root + path, json=body) as response:
+                    raw = await response.read()
+            except (aiohttp.ClientError, ConnectionError):
+                return
+        if b"failed inside the gateway" in raw:
+            raise Finding(f"{response.status} for {path}: {json.dumps(body)[:600]}")
+
     async def delete(self) -> None:
         if any(item.get("type") == "compaction" for agent in self.agents for item in agent.history):
             return  # their history would be gone
@@ -321,6 +347,8 @@ class World:
         if problems := await self.store.check():
             raise Finding(f"the store is not sound: {problems[:3]}")
         for session in await self.store.list_sessions(limit=200):
+            if session.owner == ODD_OWNER:
+                continue
             rows = await self.store.messages(session.id)
             for before, row in pairwise(rows):
                 told = QUESTION.findall(text_of(row.message)) if row.message["role"] == "assistant" else []
@@ -413,6 +441,9 @@ class World:
                             case 17:
                                 is_counted = False
                                 await self.ask_other_model()
+                            case 15:
+                                is_counted = False
+                                await self.ask_oddly(agent)
                             case 8 | 9:
                                 await asyncio.gather(*(self.turn(each) for each in self.agents))
                             case _:
@@ -420,6 +451,14 @@ class World:
                     await self.check_stored()
                     if is_counted:
                         await self.check_usage()
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every value inside a JSON value, as its holder and its key."""
+    pairs = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
+    for key, inner in pairs:
+        yield value, key
+        yield from _places(inner)
 
 
 def deepcopy_agent(agent: GatewayClient) -> GatewayClient:

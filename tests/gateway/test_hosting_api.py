@@ -234,3 +234,21 @@ async def test_what_went_through_a_wire_is_read_here_and_not_talked_to(tmp_path:
             assert response.status == 200
         await bot.flow.wait_for_recordings()
         assert len((await bot.done("GET", "conversations"))["conversations"]) == 1
+
+
+async def test_no_error_names_the_address_of_the_upstream_or_the_path_of_the_store(tmp_path: Path) -> None:
+    headers = {"Authorization": f"Bearer {CREDENTIAL}"}
+    async with (
+        gateway_with(Upstream(), tmp_path, upstreams=("http://127.0.0.1:9/v1",)) as flow,
+        aiohttp.ClientSession(headers=headers) as http,
+    ):
+        async with http.post(f"{flow.root}/clew/conversations", json={}) as response:
+            url = f"{flow.root}/clew/conversations/{(await response.json())['id']}"
+        async with http.post(f"{url}/messages", json={"content": "hello"}) as response:
+            unreachable = (response.status, (await response.json())["error"])
+        await flow.store.close()
+        async with http.get(url) as response:
+            failed = (response.status, (await response.json())["error"])
+    assert (unreachable[0], unreachable[1]["kind"], failed[0], failed[1]["kind"]) == (502, "network", 500, "store")
+    for told in (str(unreachable), str(failed)):
+        assert "127.0.0.1" not in told and str(tmp_path) not in told

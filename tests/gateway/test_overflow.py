@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,15 @@ import pytest
 
 from clew.events import Overflowed
 from clew.testing.gateway import GATEWAY_MODEL
-from clew.testing.upstream import RawAnswer, Upstream, UpstreamAnswer, UpstreamFault
+from clew.testing.upstream import (
+    RawAnswer,
+    ReceivedRequest,
+    Step,
+    StreamedAnswer,
+    Upstream,
+    UpstreamAnswer,
+    UpstreamFault,
+)
 from tests.support.gateway import GatewayFlow, gateway_with
 
 PATHS = {"chat": "/chat/completions", "messages": "/messages", "responses": "/responses"}
@@ -112,6 +121,43 @@ async def test_what_cannot_be_made_smaller_stops_with_the_sizes(tmp_path: Path, 
         message = json.loads(body)["error"]["message"]
         assert "the tools (" in message and "the system prompt (" in message
         assert not [word for word in ("too long", "context length", "maximum", "exceed") if word in message]
+
+
+@pytest.mark.parametrize("wire", PATHS)
+async def test_where_the_store_fails_during_the_recovery_the_refusal_passes_as_received(
+    tmp_path: Path, wire: str
+) -> None:
+    """A client that compacts by itself does so by the words of its provider."""
+    flows: list[GatewayFlow] = []
+    closing: list[asyncio.Task[None]] = []
+
+    def refuse(_: ReceivedRequest) -> Step:
+        closing.append(asyncio.get_running_loop().create_task(flows[0].store.close()))
+        return UpstreamFault(400, REFUSALS[wire])
+
+    async with gateway_with(Upstream(answers=refuse), tmp_path) as flow:
+        flows.append(flow)
+        status, body = await post(flow, wire, history(14))
+        await asyncio.gather(*closing)
+        assert (status, json.loads(body)) == (400, REFUSALS[wire])
+        assert len(flow.upstream.received) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_stream_of_responses_that_breaks_off_before_any_content_passes_as_far_as_received(
+    tmp_path: Path, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    cut = StreamedAnswer(UpstreamAnswer("never sent"), cut_after=count)
+    async with gateway_with(Upstream(cut), tmp_path) as flow:
+        body = {"model": GATEWAY_MODEL, "input": history(2), "stream": True}
+        received = b""
+        async with aiohttp.ClientSession() as http, http.post(f"{flow.base_url}/responses", json=body) as response:
+            with pytest.raises(aiohttp.ClientError):
+                while True:
+                    received += await response.content.readany()
+                    assert not response.content.at_eof()
+        assert received.count(b"event: response.") == count and b"never sent" not in received
+    assert not [record for record in caplog.records if "AssertionError" in record.getMessage()]
 
 
 @pytest.mark.parametrize("wire", PATHS)

@@ -25,23 +25,6 @@ from clew.gateway.admission import (
 )
 from clew.gateway.api import Refused
 from clew.gateway.aws import AwsCredential, aws_credential
-from clew.gateway.clients import (
-    ANTHROPIC,
-    CLIENT_SETUPS,
-    ENVIRONMENT,
-    GOOGLE,
-    OPENAI,
-    ClientSetup,
-    ProbeFinding,
-    ServedModel,
-    check_clients,
-    fill_in,
-    find_program,
-    probe_gateway,
-    served_model,
-    setup_named,
-    setups_for,
-)
 from clew.gateway.exchange import HANDOFF_WRITERS, HOLD_SECONDS, MODES, ExchangeOptions, Exchanges, HandoffWriter, Mode
 from clew.gateway.hosted import NOT_HOSTED, CallerProvider, HostedCaller, HostedConversations, asks_with_own_credential
 from clew.gateway.hosting import HostingRoutes, add_hosting
@@ -64,6 +47,23 @@ from clew.gateway.server import (
     GatewayOptions,
     GatewayServer,
     PageServer,
+)
+from clew.gateway.setups import (
+    ANTHROPIC,
+    CLIENT_SETUPS,
+    ENVIRONMENT,
+    GOOGLE,
+    OPENAI,
+    ClientSetup,
+    ProbeFinding,
+    ServedModel,
+    check_clients,
+    fill_in,
+    find_program,
+    probe_gateway,
+    served_model,
+    setup_named,
+    setups_for,
 )
 from clew.gateway.upstream import PING_SECONDS, Upstreams, UpstreamServer
 from clew.gateway.wires import KINDS

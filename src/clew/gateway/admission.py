@@ -45,20 +45,22 @@ from clew.gateway.wires import GEMINI, is_models_path, wire_path
 from clew.store import AccessKey, CallBucket, KeyHandoffs, KeyMode, KeyRecall, KeyStore, Store, TakenCalls
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
-# A path with anything encoded means one thing here and might mean another at the upstream; ids have `:` and `@`.
+# An encoded path might mean another path at the upstream; only ids with `:` and `@` are encoded.
 _ENCODED = re.compile(r"(?i)%(?!3a|40)")
 # A model of Bedrock may be named by its ARN, which has one slash, always encoded.
 _ARN = re.compile(r"(?i)(/model/arn(?:[a-z0-9:-]|%3a)+)%2f([a-z0-9.:-]+/)")
 _NAME = re.compile(r"(?i)(\[[0-9a-f:.]+\]|[\w.-]+)(?::([0-9]{1,5}))?")
-# What browsers say about requests that a page of another site, or of another port, has made.
+# Values of Sec-Fetch-Site for requests from pages of another site or port.
 _FOREIGN_SITES = ("cross-site", "same-site")
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _PIECE_BYTES = 256 * 1024
 
+_log = logging.getLogger("clew.gateway")
+
 
 @dataclass(frozen=True, slots=True)
 class RequestBounds:
-    """How large a request may be, and how long it may take to come."""
+    """How large a request may be, and how long it may take to be received."""
 
     body_bytes: int = 64 * 1024 * 1024
     """Of a body, unpacked: twice what the largest provider takes."""
@@ -71,11 +73,11 @@ class RequestBounds:
     idle_seconds: float = 75.0
     """Between two requests of a connection."""
     linger_seconds: float = 2.0
-    """So long the rest of a refused body is thrown away, so that the client reads its answer before the end."""
+    """How long the rest of a refused body is read and dropped, so that the client reads its answer."""
 
 
 class OwnNames:
-    """The names under which a gateway may be called. A page that points a name of its own here is refused by it."""
+    """The host names of a gateway. A page with a DNS name that points to this address is refused (DNS rebinding)."""
 
     def __init__(self, host: str, port: int, names: frozenset[str] = frozenset()) -> None:
         """`names` are further ones: with a port, or without one for any."""
@@ -85,13 +87,13 @@ class OwnNames:
         self._names = frozenset(name.lower() for name in names)
 
     def check(self, request: web.Request) -> None:
-        """Refuse what was not sent to this gateway by a program, or by a page of its own."""
+        """Refuse a request for another host, and one from a page of another site."""
         if not request.raw_path.startswith("/"):
             raise Refusal(400, "the gateway is no proxy: send a path, not an address")
         hosts = request.headers.getall("Host", [])
         if len(hosts) != 1:
             raise Refusal(400, "a request has exactly one Host")
-        # Amazon's JavaScript SDK leaves the port out. An address cannot be pointed here by somebody else's name.
+        # Amazon's JavaScript SDK leaves the port out. An IP address is safe: no DNS name is involved.
         if not self.has(hosts[0], "http") and not self._is_own_address(hosts[0].lower()):
             raise Refusal(403, f"the host {hosts[0][:100]!r} is not a name of this gateway; --name adds one")
         origins = request.headers.getall("Origin", [])
@@ -99,7 +101,7 @@ class OwnNames:
             raise Refusal(403, "requests from pages of other sites are not served")
 
     def has(self, host: str, scheme: str) -> bool:
-        """Whether a `Host`, or what is in its place in an address of this scheme, is one of them."""
+        """Whether a `Host`, or the host of an `Origin` with this scheme, is a name of this gateway."""
         found = _NAME.fullmatch(host)
         if found is None:
             return False
@@ -113,7 +115,7 @@ class OwnNames:
         return bool(separator) and scheme in DEFAULT_PORTS and self.has(host, scheme)
 
     def _is_own_address(self, name: str) -> bool:
-        """An address is no name that somebody could point elsewhere."""
+        """Whether a host is an IP address of this gateway."""
         try:
             return ipaddress.ip_address(name.strip("[]")).is_loopback or self._is_open
         except ValueError:
@@ -131,13 +133,13 @@ def is_loopback(host: str) -> bool:
 
 
 def is_plain_path(raw_path: str) -> bool:
-    """Whether nothing in a path, as received, could mean another path elsewhere."""
+    """Whether a path, as received, cannot mean another path at the upstream."""
     path = _ARN.sub(r"\1\2", raw_path.partition("?")[0].partition("#")[0], count=1)
     return path.isascii() and "//" not in path and not _ENCODED.search(path)
 
 
 async def read_body(request: web.Request, bounds: RequestBounds) -> bytes:
-    """The body of a request, unpacked; raises `Refusal`, without reading on."""
+    """The decompressed body of a request; raises `Refusal` without reading further."""
     encoding = encoding_of(request.headers)
     check_length(request, bounds)
     body = await _pieces_in_time(request.content, bounds)
@@ -147,7 +149,7 @@ async def read_body(request: web.Request, bounds: RequestBounds) -> bytes:
 
 
 async def _pieces_in_time(content: StreamReader, bounds: RequestBounds) -> bytes:
-    """A body to its end, unless it is silent for too long, takes too long in all, or is too large."""
+    """A whole body; raises `Refusal` where it pauses or takes too long, or is too large."""
     pieces: list[bytes] = []
     size, loop = 0, asyncio.get_running_loop()
     end = loop.time() + bounds.body_seconds
@@ -163,12 +165,12 @@ async def _pieces_in_time(content: StreamReader, bounds: RequestBounds) -> bytes
                 if size > bounds.body_bytes:
                     raise too_large(bounds)
     except TimeoutError:
-        raise Refusal(408, "the body of the request came too slowly", {"Connection": "close"}) from None
+        raise Refusal(408, "the body of the request was sent too slowly", {"Connection": "close"}) from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def check_length(request: web.Request, bounds: RequestBounds) -> None:
-    """Refuse a body that says itself that it is too large."""
+    """Refuse a body whose Content-Length is too large."""
     if (request.content_length or 0) > bounds.body_bytes:
         raise too_large(bounds)
 
@@ -180,7 +182,7 @@ def too_large(bounds: RequestBounds) -> Refusal:
 
 
 def encoding_of(headers: CIMultiDictProxy[str]) -> str:
-    """How a body is packed; raises `Refusal` where it cannot be unpacked."""
+    """The encoding of a body; raises `Refusal` for one that is not supported."""
     named = ",".join(headers.getall("Content-Encoding", [])).strip().lower() or "identity"
     if named in ("identity", "zstd") or named in _WINDOW_BITS:
         return named
@@ -190,11 +192,11 @@ def encoding_of(headers: CIMultiDictProxy[str]) -> str:
 
 
 def unpack(body: bytes, encoding: str, bounds: RequestBounds) -> bytes:
-    """A packed body, never unpacked further than its bound."""
+    """Decompress a body, and stop at the bound."""
     refuses: tuple[type[Exception], ...] = (zlib.error, ValueError, EOFError)
     unpacker: Any
     if encoding == "zstd":
-        # Python's own since 3.14. It refuses by itself what would need more than 128 MB for its window.
+        # In the standard library since 3.14. It refuses windows of more than 128 MB.
         zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
         unpacker, refuses = zstd.ZstdDecompressor(), (*refuses, zstd.ZstdError)
     else:
@@ -210,7 +212,7 @@ def _unpacked(unpacker: Any, body: bytes, bounds: RequestBounds) -> bytes:
     rest = body
     while not unpacker.eof:
         piece = unpacker.decompress(rest, _PIECE_BYTES)
-        # zlib gives back what it has not read; zstd keeps it.
+        # zlib gives the unread input back; zstd keeps it.
         rest = getattr(unpacker, "unconsumed_tail", b"")
         whole += piece
         if len(whole) > bounds.body_bytes:
@@ -222,14 +224,14 @@ def _unpacked(unpacker: Any, body: bytes, bounds: RequestBounds) -> bytes:
     return bytes(whole)
 
 
-_MAX_HEADER_BYTES = 64 * 1024
-"""Of one header or of the first line: some agents put much into one."""
+# -- connections -------------------------------------------------------------------------------------------------------
 
-_log = logging.getLogger("clew.gateway")
+_MAX_HEADER_BYTES = 64 * 1024
+"""Of one header or of the first line: some agents send long ones."""
 
 
 class ClientConnection(web.RequestHandler):
-    """One connection. It is closed when headers take too long to come."""
+    """A connection that is closed when headers are not received in time."""
 
     __slots__ = ("_head_seconds", "_head_timer")
 
@@ -266,11 +268,11 @@ class ClientConnection(web.RequestHandler):
         request: web.BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002 (it quotes what came)
+        message: str | None = None,  # noqa: ARG002 (it quotes the request)
     ) -> web.StreamResponse:
-        """An answer that quotes nothing of a request that could not be parsed or served."""
+        """Answer without a quote of a request that could not be parsed or served."""
         _log.log(
-            # Whoever hangs up in the middle of an answer is no error of ours.
+            # A client that hangs up is no error of the gateway.
             logging.ERROR if status >= 500 and not isinstance(exc, ConnectionError) else logging.INFO,
             "a request ended with %d: %s",
             status,
@@ -287,7 +289,7 @@ class ClientConnection(web.RequestHandler):
 
 
 def client_connections(manager: web.Server, bounds: RequestBounds) -> Callable[[], ClientConnection]:
-    """What makes connections for a server of aiohttp, for `create_server` of a loop."""
+    """The protocol factory for `create_server`."""
     return partial(
         ClientConnection,
         manager,
@@ -298,13 +300,13 @@ def client_connections(manager: web.Server, bounds: RequestBounds) -> Callable[[
         lingering_time=bounds.linger_seconds,
         max_line_size=_MAX_HEADER_BYTES,
         max_field_size=_MAX_HEADER_BYTES,
-        # Bodies are unpacked by `read_body`, which refuses what it does not know.
+        # `read_body` decompresses bodies, and refuses unknown encodings.
         auto_decompress=False,
     )
 
 
 def where_it_failed(problem: object) -> str:
-    """An exception by its class and its place in the code. Its words are left out: they may quote a message."""
+    """The class of an exception and its place in the code, without its text, which may quote a message."""
     if not isinstance(problem, BaseException):
         return "unknown"
     frames = traceback.extract_tb(problem.__traceback__)
@@ -312,28 +314,28 @@ def where_it_failed(problem: object) -> str:
     return f"{type(problem).__name__}{place}"
 
 
+# -- callers -----------------------------------------------------------------------------------------------------------
+
 _REMEMBERED_SECONDS = 2.0
-"""So long a key that was revoked, or has spent its budget, may still be taken."""
+"""How long a looked-up key is reused: a revoked key may be accepted for so long."""
 RESERVED_SECONDS = 900.0
-"""So long something stays reserved for a request whose process was killed."""
+"""How long a reservation of a killed process lasts."""
 RESERVED_OUTPUT = 4_000
-"""Tokens of a reply that are reserved at most: few are longer, and clients ask for room for far more."""
+"""Output tokens that are reserved at most: few replies are longer, and clients ask for far more."""
 _MAX_REMEMBERED = 10_000
 _READINESS = "\0readyz"
-"""Among the callers whose requests are counted: no caller's name."""
+"""A name for the readiness check among counted callers; no caller has it."""
 _FEWEST_CHARS = 24
-"""Of a credential that only one caller has: providers' keys have 32 and more, what is sent in place of one has not."""
+"""Shorter credentials are placeholders that several callers may send: providers' keys have 32 and more."""
 _WHY = {
     "revoked": (401, "this key of Clew was revoked"),
     "expired": (401, "this key of Clew has expired"),
     "over_budget": (402, "the budget of this key of Clew is spent"),
 }
 
-_log = logging.getLogger("clew.gateway")
-
 
 class Refusal(Exception):  # noqa: N818 (reads as what it says)
-    """A request that is not served, and why."""
+    """A request that is not served, with its status and the reason."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -343,25 +345,25 @@ class Refusal(Exception):  # noqa: N818 (reads as what it says)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever sent a request."""
+    """The sender of a request."""
 
     owner: str
     mode: KeyMode | None = None
     key: str | None = None
     """The id of the key of Clew that was used; None where the caller's own credential passes."""
     places: tuple[str, ...] = ()
-    """Where its credential stood: headers, in small letters, and `?key` for the query."""
+    """The places of its credential: headers in lower case, and `?key` for the query."""
     handoffs: KeyHandoffs | None = None
     recall: KeyRecall | None = None
     is_guessable: bool = False
-    """Whether others may have the same credential: it has none, or a usual filler such as `ollama`."""
+    """Whether others may send the same credential: none, or a usual placeholder such as `ollama`."""
     is_signed: bool = False
-    """Whether its requests are signed for Amazon, which the gateway checks and does anew."""
+    """Whether its requests are signed for Amazon: the gateway checks the signature, and signs again."""
     has_budget: bool = False
 
     @property
     def credential_id(self) -> str:
-        """An id of the credential for the upstream; the credential cannot be read from it."""
+        """An id of the credential for the upstream, from which the credential cannot be derived."""
         return self.owner if self.key is None else "ours"
 
     def withheld(self, *, is_fallback: bool = False) -> frozenset[str]:
@@ -369,7 +371,7 @@ class Caller:
         return frozenset(self.places) if self.key is not None or is_fallback else frozenset()
 
     def credential(self, ours: str | None) -> CIMultiDict[str]:
-        """The upstream's credential, where a key of Clew stood."""
+        """The upstream's credential in the places of a key of Clew."""
         headers = CIMultiDict[str]()
         for place in self.places if self.key is not None and ours else ():
             if place == "authorization":
@@ -379,13 +381,13 @@ class Caller:
         return headers
 
     def query(self, raw: str, *, is_fallback: bool = False) -> str:
-        """The query to forward: the received one without any key of Clew."""
+        """The query to forward: the received one without keys of Clew."""
         withheld = "?key" in self.withheld(is_fallback=is_fallback)
         return "&".join(pair for pair in raw.split("&") if not _is_withheld(pair, has_key=withheld))
 
 
 class Callers:
-    """Tells callers apart, by their credentials and by the keys in the store."""
+    """Identifies callers by their credentials and by the keys in the store."""
 
     def __init__(
         self,
@@ -426,7 +428,7 @@ class Callers:
         return Caller(owner_of_credential(credential), places=credential.places, is_guessable=is_guessable)
 
     def check_signature(self, request: web.Request, body: bytes) -> None:
-        """Refuse a request that is not signed with the gateway's own credential of Amazon's."""
+        """Refuse a request that is not signed with the gateway's own Amazon credential."""
         headers = {name.lower(): value for name, value in request.headers.items()}
         url = f"http://{headers.get('host', '')}{request.raw_path}"
         aws, now = self._aws, datetime.now(UTC)
@@ -439,19 +441,19 @@ class Callers:
             )
 
     async def has_keys(self) -> bool:
-        """Whether there are keys, so that nobody is served without one."""
+        """Whether there are keys, so that callers without one are refused."""
         now = self._clock()
         if self._any is None or now - self._any[0] > _REMEMBERED_SECONDS:
             try:
                 self._any = (now, bool(await self._store.list_keys()))
             except StoreError as problem:
-                # Nothing can have changed in a store that is away: what was known holds.
+                # While the store fails, the last known state is used.
                 if self._any is None:
                     raise _away(problem) from problem
         return self._any[1]
 
     async def reach_store(self) -> None:
-        """Write to the store; raises what it raises, also where it can only be read any more."""
+        """Write to the store, and raise its error, also where it has become read-only."""
         await self._store.take_calls(_READINESS, 1)
 
     async def _with_key(self, credential: CallerCredential) -> Caller:
@@ -465,7 +467,7 @@ class Callers:
         return Caller(key.owner, key.mode, key.id, credential.places, key.handoffs, key.recall, has_budget=has_budget)
 
     def upstream_credential(self, request: web.Request, caller: Caller) -> str | None:
-        """What the upstream is asked with for a caller whose request does not pass; None: ours, or none."""
+        """The caller's own credential for requests that the gateway makes; None: the gateway's own, or none."""
         if caller.key is not None:
             return None
         credential = read_credential(request.headers.items())
@@ -487,9 +489,9 @@ class Callers:
         return found
 
     async def reserve(self, caller: Caller, micros: int) -> str | None:
-        """Reserve what a request of a caller will probably cost, where its key has a budget; raises `Refusal`.
+        """Reserve the probable cost of a request, where its caller has a budget; raises `Refusal`.
 
-        None where nothing has to be reserved, or the store is away.
+        None where nothing has to be reserved, or the store fails.
         """
         if caller.key is None or not caller.has_budget or not micros:
             return None
@@ -506,14 +508,14 @@ class Callers:
         return reserved.id
 
     async def release(self, reservation: str) -> None:
-        """Give back what was reserved for a request that cost nothing."""
+        """Release the reservation of a request without cost."""
         try:
             await self._store.release_spending(reservation)
         except StoreError as problem:
             _log.error("a reservation ends later: %s", problem)
 
     async def add_spending(self, caller: Caller, micros: int, reservation: str | None = None) -> bool:
-        """What a request of a caller cost, where it used a key; whether it may continue spending."""
+        """Charge a key for a request; whether it may spend more."""
         if caller.key is None:
             return True
         spent = await self._store.add_spending(caller.key, micros, reservation)
@@ -521,7 +523,7 @@ class Callers:
         return state_of_key(spent, datetime.now(UTC)) == "valid"
 
     def _forget(self, key: AccessKey) -> None:
-        """Look a key up again the next time."""
+        """Look a key up again with the next request."""
         self._keys = {hash: it for hash, it in self._keys.items() if it[1] is None or it[1].id != key.id}
 
 
@@ -551,36 +553,36 @@ _OWNER_CHARS = 32
 
 @dataclass(frozen=True, slots=True)
 class CallerCredential:
-    """What a caller names itself by."""
+    """The credential of a caller."""
 
     secret: str = field(repr=False)
     """A key of Clew or of a provider; an `Authorization` of another scheme than Bearer, whole."""
     places: tuple[str, ...]
-    """Where it was found: header names in lower case, or `?key`. It is removed there before a request is forwarded."""
+    """Header names in lower case, or `?key`. A key of Clew is removed there before a request is forwarded."""
 
 
 def make_key() -> str:
-    """A new key, which nobody has."""
+    """A new random key."""
     return KEY_PREFIX + "".join(secrets.choice(_KEY_CHARS) for _ in range(_RANDOM_CHARS))
 
 
 def hash_key(key: str) -> bytes:
-    """What is kept of a key, and what it is found by."""
+    """The hash by which a key is stored and found."""
     return sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def is_access_key(secret: str) -> bool:
-    """Whether a secret says that it is a key of Clew, known or not: it never goes to a provider."""
+    """Whether a secret has the form of a key of Clew: such a secret is never sent to a provider."""
     return secret.startswith(KEY_PREFIX)
 
 
 def is_same_secret(one: str, other: str) -> bool:
-    """Whether two secrets are equal, in a time that does not tell where they differ."""
+    """Whether two secrets are equal, compared in constant time."""
     return hmac.compare_digest(hash_key(one), hash_key(other))
 
 
 def owner_of_credential(credential: CallerCredential | None) -> str:
-    """The owner that represents a caller where there are no keys: one for each credential, none of it readable."""
+    """The owner for a caller without a key of Clew: a hash of its credential."""
     if credential is None:
         return "caller:none"
     return f"caller:{hash_key(credential.secret).hex()[:_OWNER_CHARS]}"
@@ -628,12 +630,14 @@ def _in_headers(headers: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]
             yield name, rest.strip() if scheme.lower() == _BEARER else value.strip()
 
 
+# -- call limits -------------------------------------------------------------------------------------------------------
+
 MAX_CALLERS = 10_000
-"""Remembered at the same time; beyond it those are forgotten who have rested longest."""
+"""Callers in memory; beyond it the longest unused ones are dropped."""
 _PORTIONS = 64
-"""A portion is such a part of the requests of a minute."""
+"""A portion is this part of the requests per minute."""
 _KEPT_SECONDS = 5.0
-"""After that, what is left of a portion is not used any more."""
+"""After that, the rest of a portion is dropped."""
 _EVERYBODY = ""
 
 
@@ -649,14 +653,14 @@ class CallLimits:
 
 @dataclass(slots=True)
 class _CallerCount:
-    """What this process knows of a caller."""
+    """The requests of a caller in this process."""
 
     under_way: int = 0
     portion: int = 0
-    """Requests that were taken and not used yet."""
+    """Requests that were taken from the store and not used yet."""
     until: float = 0.0
     bucket: CallBucket | None = None
-    """Where there is no store to count in."""
+    """Counts where there is no store."""
 
 
 class CallMeter:
@@ -682,12 +686,12 @@ class CallMeter:
 
     @property
     def callers(self) -> int:
-        """How many are remembered here."""
+        """Callers in memory."""
         return len(self._callers)
 
     @asynccontextmanager
     async def admit(self, caller: str) -> AsyncIterator[None]:
-        """Count a request for as long as the block lasts; raises `Refusal` where it is one too many."""
+        """Count a request during the block; raises `Refusal` above the limits."""
         limits, total = self.limits, self._total
         calls = self._callers.setdefault(caller, _CallerCount())
         self._callers.move_to_end(caller)
@@ -705,7 +709,7 @@ class CallMeter:
                 one.under_way -= 1
 
     async def forget_resting(self) -> None:
-        """Forget those who have nothing under way and no portion left, so that they are new again."""
+        """Drop callers without requests under way and without a portion."""
         now, minute = self._clock(), 60.0
         for caller, calls in list(self._callers.items()):
             rested = now - (calls.until - _KEPT_SECONDS)
@@ -742,7 +746,7 @@ class CallMeter:
         try:
             return await self._store.take_calls(caller, per_minute, wanted)
         except StoreError as problem:
-            # Whoever cannot be counted is served: the store is away, and not the caller too fast.
+            # While the store fails, requests are served without counting.
             _log.error("requests are not counted: %s", problem)
             return TakenCalls(wanted)
 

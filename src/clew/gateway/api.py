@@ -1,7 +1,6 @@
-"""The hosted conversations over HTTP: which calls there are, what they take and give, and what is said where one fails.
+"""The HTTP API of hosted conversations: the calls, their arguments and answers, and their errors.
 
-One table is the OpenAPI description that clients read, and what requests are checked by: what nobody knows is named and
-refused.
+The same types make the OpenAPI description and check requests: an unknown field is named and refused.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _UPSTREAM_REMEDIES: Mapping[ErrorKind, str] = {
     "bad_request": "Check the name of the model: GET /v1/models lists those of the upstream.",
     "network": "The question is kept; send it again.",
 }
-_ASK_OPERATOR = "Try again; if it stays, tell whoever runs the gateway."
+_ASK_OPERATOR = "Try again; if it stays, tell the operator of the gateway."
 Schema: TypeAlias = dict[str, Any]
 _Served = TypeVar("_Served", bound=Callable[..., Any])
 
@@ -90,6 +89,7 @@ def no_conversation(id: str) -> Refused:
 
 
 # In this order: the first class that fits counts. Without a text, the text of the error is used.
+# Texts of the database name its path, and are for the operator alone.
 _OF_STORE: tuple[tuple[tuple[type[ClewError], ...], int, str, str, str], ...] = (
     ((InUse,), 409, "in_use", "", "Delete its branches first."),
     (
@@ -104,23 +104,26 @@ _OF_STORE: tuple[tuple[tuple[type[ClewError], ...], int, str, str, str], ...] = 
         (DatabaseFull, ReadOnlyStore),
         503,
         "store",
-        "",
-        "Whoever runs the gateway has to make room, or give it the right.",
+        "the store cannot be written",
+        "The operator of the gateway has to make room, or give it the right to write.",
     ),
-    ((StoreError,), 500, "store", "", "Whoever runs the gateway can see more with `clew doctor`."),
+    ((StoreError,), 500, "store", "the store failed", "The operator of the gateway can see more with `clew doctor`."),
     ((InvalidArgument, InvalidMessage), 400, "", "", ""),
     ((ClewError,), 500, "other", "", _ASK_OPERATOR),
 )
 
 
-def refused(error: Refusal | ClewError, *, is_own_credential: bool = False) -> Refused:
-    """An error as the answer to a call. `is_own_credential`: the upstream was asked with the caller's own."""
+def refused(error: Refusal | ClewError, *, is_own_credential: bool = False, is_for_operator: bool = False) -> Refused:
+    """An error as the answer to a call. `is_own_credential`: the upstream was asked with the caller's own.
+
+    Only the operator is told the path of the store and the address of the upstream.
+    """
     if isinstance(error, Refused):
         return error
     if isinstance(error, Refusal):
         return Refused(error.status, str(error), headers=error.headers)
     if isinstance(error, ProviderRefused):
-        return _refused_by_provider(error, is_own_credential=is_own_credential)
+        return _refused_by_provider(error, is_own_credential=is_own_credential, is_for_operator=is_for_operator)
     if isinstance(error, ContextExhausted):
         what = f"the request does not fit the window; large are {', '.join(error.large)}"
         remedy = "Use a model with a larger window, begin afresh, or make smaller what is large."
@@ -129,16 +132,19 @@ def refused(error: Refusal | ClewError, *, is_own_credential: bool = False) -> R
         return no_conversation(error.session)
     _, status, kind, text, remedy = next(row for row in _OF_STORE if isinstance(error, row[0]))
     headers = {"Retry-After": "2"} if isinstance(error, DatabaseBusy) else None
-    return Refused(status, text or str(error), remedy, kind=kind, headers=headers)
+    names_path = is_for_operator and kind == "store"
+    return Refused(status, str(error) if names_path or not text else text, remedy, kind=kind, headers=headers)
 
 
-def _refused_by_provider(error: ProviderRefused, *, is_own_credential: bool) -> Refused:
+def _refused_by_provider(error: ProviderRefused, *, is_own_credential: bool, is_for_operator: bool) -> Refused:
     kind, wait = error.fault.kind, error.fault.retry_after
     if kind == "auth" and is_own_credential:
         return Refused(401, "the upstream does not take this credential", "Send one that it takes.")
     if kind == "auth":
         what = "the upstream does not take the credential of this gateway"
-        return Refused(502, what, "Whoever runs the gateway has to set model.api_key_env.", kind="upstream_auth")
+        return Refused(502, what, "The operator of the gateway has to set model.api_key_env.", kind="upstream_auth")
+    if kind == "network" and error.partial is None and not is_for_operator:
+        return Refused(502, "the connection to the upstream failed", _UPSTREAM_REMEDIES[kind], kind=kind)
     told = explain_refusal(error, remedies=_UPSTREAM_REMEDIES)
     status = _STATUS_OF_FAULT.get(kind, 502)
     headers = {"Retry-After": str(max(1, math.ceil(wait)))} if wait is not None and wait < 86_400 * 365 else {}
@@ -149,7 +155,7 @@ def internal_failure() -> Refused:
     return Refused(500, "something failed inside the gateway", _ASK_OPERATOR, kind="internal")
 
 
-# -- what the calls take and give --------------------------------------------------------------------------------------
+# -- arguments and answers ---------------------------------------------------------------------------------------------
 
 MAX_CONTENT_CHARS = 1_000_000
 MAX_NAME_CHARS = 200
@@ -160,7 +166,7 @@ DEFAULT_HITS = 20
 
 
 def about(words: str, **schema: Any) -> Meta:
-    """What the description says about a field."""
+    """The description of a field."""
     return Meta(description=words, extra_json_schema=schema or None)
 
 
@@ -484,7 +490,7 @@ class Stopped(Struct):
     is_stopped: Annotated[bool, about("False where no turn was under way here.")]
 
 
-# -- which calls there are ---------------------------------------------------------------------------------------------
+# -- calls -------------------------------------------------------------------------------------------------------------
 
 ROOT = "/clew"
 DESCRIPTION_PATH = f"{ROOT}/openapi.json"
@@ -496,7 +502,7 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 
 @dataclass(frozen=True, slots=True)
 class ApiOperation:
-    """One call: how it is made and what it answers with."""
+    """A call: its route, its arguments and its answer."""
 
     name: str
     """Its `operationId`, and the method of `HostingRoutes` that serves it."""
@@ -504,16 +510,16 @@ class ApiOperation:
     path: str
     about: str
     given: type[Given]
-    """In the body of a POST or PATCH, else in the query."""
+    """Arguments in the body of a POST or PATCH, else in the query."""
     answer: type[Struct] | None
-    """None where it is something else than JSON of a known shape."""
+    """None where the answer is no JSON of a known shape."""
     status: int
     media: tuple[str, ...]
-    """Types that it may answer with beside JSON."""
+    """Further content types of the answer, beside JSON."""
     takes_key: bool
     """Whether it may have an Idempotency-Key."""
     is_open: bool
-    """Whether it is for everybody, also without a key."""
+    """Whether it needs no credential."""
 
     @property
     def has_body(self) -> bool:
@@ -529,7 +535,7 @@ def serves(
     takes_key: bool = False,
     is_open: bool = False,
 ) -> Callable[[_Served], _Served]:
-    """Make a method an operation: its docstring says what it is for, its types what it takes and answers with."""
+    """Make a method an operation, described by its docstring and its types."""
 
     def decorate(served: _Served) -> _Served:
         hints = get_type_hints(served)
@@ -561,7 +567,7 @@ _MEDIA: dict[str, Schema] = {
 
 
 def is_hosting_path(path: str) -> bool:
-    """Whether a path is one of these, or would be."""
+    """Whether a path is below the root of this API."""
     return path == ROOT or path.startswith(f"{ROOT}/")
 
 
@@ -658,7 +664,7 @@ _LONG_NUMBER = re.compile(r"\d{4,}")
 
 
 async def read_given(request: web.Request, operation: ApiOperation) -> Given:
-    """What a call was given. Raises `Refused` for what its description does not allow."""
+    """Parse the arguments of a call. Raises `Refused` where its description does not allow them."""
     texts: dict[str, Any] = {}
     for name, value in request.query.items():
         if name in texts:
@@ -700,7 +706,7 @@ def _as(kind: type[Given], given: dict[str, Any], what: str) -> Given:
 
 
 def _words_of(problem: str, kind: type[Given], what: str) -> str:
-    """What is wrong, by the name of the field."""
+    """The error of a validation, with the name of the field."""
     if missing := _MISSING.fullmatch(problem):
         return f"{missing['name']!r} is missing"
     if unknown := _UNKNOWN.fullmatch(problem):
@@ -714,7 +720,7 @@ def _words_of(problem: str, kind: type[Given], what: str) -> str:
 
 
 def _check_text(name: str, text: str) -> None:
-    """Refuse what no text column holds."""
+    """Refuse a text that the store cannot hold."""
     if "\0" in text:
         raise Refused(400, f"{name[:100]!r} holds a NUL character; remove it")
     try:
@@ -724,7 +730,7 @@ def _check_text(name: str, text: str) -> None:
 
 
 def time_of(text: str) -> datetime:
-    """A time as callers write it; raises `ValueError`."""
+    """Parse a time of a caller; raises `ValueError`."""
     try:
         at = datetime.fromisoformat(text)
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)

@@ -1,7 +1,7 @@
-"""What Amazon Bedrock has of its own: signed requests (SigV4), and streams in binary frames.
+"""Amazon Bedrock: signed requests (SigV4), and streams in binary frames.
 
-A signature covers the host, the path and the body. One that a client made for the gateway's address is worth nothing at
-Amazon's, so requests are signed anew with the gateway's own credential.
+A signature covers the host, the path and the body. A client's signature for the address of the gateway is not valid for
+Amazon's, so requests are signed again with the gateway's own credential.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNSIGNED = ("authorization", "x-amz-date", "x-amz-security-token", "x-amz-conte
 
 @dataclass(frozen=True, slots=True)
 class AwsCredential:
-    """A key of Amazon's."""
+    """An access key of Amazon."""
 
     key_id: str
     secret: str = field(repr=False)
@@ -44,7 +44,7 @@ class AwsCredential:
 
 
 def aws_credential(environ: Mapping[str, str]) -> AwsCredential | None:
-    """The credential in the variables that Amazon's own programs read; None where there is none."""
+    """The credential in the variables that Amazon's programs read; None where there is none."""
     key_id, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
     if not key_id or not secret:
         return None
@@ -55,9 +55,9 @@ def aws_credential(environ: Mapping[str, str]) -> AwsCredential | None:
 def signed_headers(
     credential: AwsCredential, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, now: datetime
 ) -> dict[str, str]:
-    """The headers that sign a request, for the region and the service that it was signed for before, if it was.
+    """The headers that sign a request, for the region and the service of the client's signature, if there is one.
 
-    Only what Amazon requires is signed, so that no proxy on the way breaks the signature.
+    Only the headers that Amazon requires are signed, so that a proxy does not break the signature.
     """
     given = dict(headers)
     before = _SIGNED.fullmatch(given.get("Authorization", ""))
@@ -78,7 +78,7 @@ def signed_headers(
 
 
 def is_signed(authorization: str) -> bool:
-    """Whether a header says that it is a signature of this kind."""
+    """Whether an `Authorization` header is a SigV4 signature."""
     return authorization.startswith(ALGORITHM)
 
 
@@ -89,7 +89,7 @@ def without_signature(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str
 def is_signed_with(
     credential: AwsCredential, method: str, url: str, headers: Mapping[str, str], body: bytes, now: datetime
 ) -> bool:
-    """Whether a request was signed with a credential, for this address and lately. `headers` have small letters."""
+    """Whether a request was signed with a credential, for this address and recently. `headers` are in lower case."""
     found = _SIGNED.fullmatch(headers.get("authorization", ""))
     if found is None or found["key"] != credential.key_id:
         return False
@@ -132,7 +132,7 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class EventFrame:
-    """One message of a stream: its headers as far as they are texts, and its payload."""
+    """One message of a stream: its text headers and its payload."""
 
     headers: Mapping[str, str]
     payload: bytes
@@ -171,7 +171,7 @@ def error_frame(kind: str, message: str) -> EventFrame:
 
 
 class FrameReader:
-    """Takes bytes in any pieces and gives the frames that are complete, each with its own bytes."""
+    """Parses frames from bytes in any pieces; gives each complete frame with its bytes."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -205,22 +205,22 @@ class FrameReader:
                 yield SseEvent("", event.decode("utf-8", "replace"))
 
     def end(self) -> Iterator[SseEvent]:
-        """Nothing: a frame says itself where it ends."""
+        """No events: a frame states its length."""
         return iter(())
 
     def take_rest(self) -> bytes:
-        """What came of a frame that is not complete, or is none; it is not read any more."""
+        """The bytes of a frame that is not complete, or is none; they are not parsed any more."""
         rest = bytes(self._rest)
         self._rest.clear()
         return rest
 
 
-# Bytes behind a name, by the type of the value: of these types, all but texts are passed over.
+# The size of a header value by its type: all but texts are skipped.
 _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
 def _headers(raw: bytes) -> Iterator[tuple[str, str]]:
-    """The headers that are texts, of a frame whose checksum is right."""
+    """The text headers of a frame whose checksum is right."""
     at = 0
     while at < len(raw):
         name = raw[at + 1 : at + 1 + raw[at]].decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""The conversations that the gateway has open: found by their lineage and history, closed when they rest.
+"""Open conversations of a gateway: found by lineage and history, closed when idle.
 
-All that is kept of a conversation is in the store; what is open here spares reading it again with each request. A
-conversation that rests is closed, and opened again from the store by the next request.
+The store has everything; a conversation is kept open so that it is not read again with each request. After an idle
+close, the next request opens it from the store.
 """
 
 from __future__ import annotations
@@ -35,30 +35,29 @@ from clew.turn import (
 from clew.usage import CanonicalUsage, cost_of
 
 MUST_FOLD = 0.95
-"""Of the window: above it a fold waits for nothing, since the next turn may not fit any more."""
+"""Of the window: from here on a fold is not delayed, since the next turn may not fit any more."""
 
 
 PREPARE_AT = 0.70 / 0.85
 """Of the threshold: 70% of the window, or less where the client reserves room for output."""
 _LEAD_TURNS = 5
-"""So many turns before the threshold a model begins to write: it takes as long as two, and what comes since stays."""
+"""A model begins to write so many turns before the threshold: it takes about two, and later messages stay in view."""
 
 _WORTH = 2
-"""A model's handoff may cost so many times what the fold saves: it is far better than the built-in one."""
+"""A model's handoff may cost this many times what the fold saves: it is far better than the built-in one."""
 
 
 def is_time_to_prepare(tokens: int, turns: int, threshold: int) -> bool:
-    """Whether a handoff is to be written by the time that a conversation of so many turns reaches the threshold.
+    """Whether to begin a handoff, so that it is written when the conversation reaches the threshold.
 
-    From 70% of the window on, and no earlier than needed: all that comes since then stays in view behind it.
+    From 70% of the window on, and no earlier than needed: later messages stay in view after the handoff.
     """
     growth = tokens / max(1, turns)
     return tokens >= PREPARE_AT * threshold and tokens + _LEAD_TURNS * growth >= threshold
 
 
 def handoff_pays(tokens: int, turns: int, summary: int, target: ModelTarget) -> bool:
-    """Whether a handoff of so many tokens by the model is worth what it costs beside what the fold saves; True without
-    a price.
+    """Whether a handoff of `summary` tokens by the model is worth its cost; True without a price.
 
     In a session of a few turns with large results it is not: there the built-in handoff is used.
     """
@@ -67,11 +66,10 @@ def handoff_pays(tokens: int, turns: int, summary: int, target: ModelTarget) -> 
 
 
 def pays_back(tokens: int, turns: int, model: str, provider: str | None) -> bool:
-    """Whether folding a prompt of so many tokens is paid back in the turns that are still to be expected.
+    """Whether the turns that are still expected pay back the fold of a prompt. True without a price, or a price of 0.
 
-    A session that has continued for so many turns continues for as many more, on average. A fold moves the prefix: what
-    is left of the prompt is written to the cache once more, and each later turn reads so much less. True where no price
-    is known, or it is nothing.
+    On average a session continues for as many turns as it has had. A fold moves the prefix: the rest of the prompt is
+    written to the cache again, and each later turn reads fewer tokens.
     """
     read = cost_of(CanonicalUsage(cache_read_tokens=tokens), model, provider)
     written = cost_of(CanonicalUsage(cache_write_tokens=tokens), model, provider)
@@ -83,9 +81,9 @@ def pays_back(tokens: int, turns: int, model: str, provider: str | None) -> bool
 
 
 def direct_usage(usage: CanonicalUsage, freed: int, before: int) -> CanonicalUsage:
-    """What the client's own request would have used, for one that used `usage` after folds that freed so many tokens.
+    """The usage of the client's own request, for one that used `usage` after folds that freed `freed` tokens.
 
-    `before` is the prompt of the client's request before this one.
+    `before` is the prompt of the client's previous request.
     """
     if freed <= 0:
         return usage
@@ -105,24 +103,24 @@ _log = logging.getLogger("clew.gateway")
 
 IDLE_SECONDS = 120.0
 MAX_OPEN_BYTES = 512 * 1024 * 1024
-"""Of request bodies whose conversations are open at the same time."""
+"""Of the requests of all open conversations together."""
 _LARGE_BYTES = 128 * 1024
-"""So many take a millisecond to read: more are read in a thread."""
+"""Parsed in about a millisecond: more are parsed in a thread."""
 _TITLE_ITEMS = 12
-"""Items at the beginning of a new conversation among which its title is looked for."""
+"""Items at the beginning of a new conversation that its title is taken from."""
 _LIKELY = 3
-"""So many open conversations are compared with a request; the store finds the others."""
+"""Open conversations that are compared with a request; the store finds the others."""
 _RESPELLED = 3
-"""Of the newest items of a request, so many may be spelled anew in the next one."""
+"""Newest items of a request that may have another spelling in the next one."""
 _MOST_REBUILT = 8
-"""Items at the end of a request that a client may send otherwise by habit; more of them are an edit, or a rewind."""
+"""Items at the end of a request that a client may rebuild each time; more of them are an edit, or a rewind."""
 _REBUILDS_SEEN = 4
-"""So many of the newest requests are looked at for that habit, and two of them show it."""
+"""Newest requests that are examined for this habit; two of them show it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationKey:
-    """Whose conversations, and of which lineage."""
+    """The owner and the lineage of conversations."""
 
     owner: str
     lineage: str
@@ -131,10 +129,10 @@ class ConversationKey:
 
 @dataclass(frozen=True, slots=True)
 class KnownFold:
-    """The newest fold of a conversation, and what all of them together have freed."""
+    """The newest fold of a conversation, and the tokens that all of its folds have freed."""
 
     session: str = ""
-    """That it opened."""
+    """The session that it opened."""
     first_seq: int = 0
     """The first message that followed it."""
     freed: int = 0
@@ -142,7 +140,7 @@ class KnownFold:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRequest:
-    """A request as it went to the upstream, and whose it was."""
+    """A request as it was sent to the upstream, and its caller."""
 
     path: WirePath
     model: str
@@ -151,13 +149,13 @@ class UpstreamRequest:
     body: bytes = field(repr=False)
     caller: Caller
     view: View = field(repr=False)
-    """That it was made of, with what came since then."""
+    """The view that the request was made from."""
     shown: int
     """Messages in view that it showed."""
 
     @property
     def cache_ttl(self) -> str | None:
-        """How long the provider has it in its cache; None where it has not."""
+        """How long the provider caches it; None where it does not."""
         return self.path.wire.cache_ttl(self.body)
 
 
@@ -167,7 +165,7 @@ class OpenConversation:
 
     key: ConversationKey
     first: int
-    """The hash of the first item that it came with."""
+    """The hash of the first item of the request that began it."""
     view: ProjectedConversation
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     used_at: float = 0.0
@@ -177,40 +175,39 @@ class OpenConversation:
     changes: int = 0
     """How often its history was changed: a request that was matched before the last change is matched again."""
     hashes: list[int] = field(default_factory=list)
-    """Of each item of the newest request. What is known behind them are replies, which the client may spell in its own
-    way."""
+    """Of each item of the newest request. The replies after them are known by their digests only."""
     shown: list[bytes | int] | None = None
-    """What was sent for the newest request: its items by their places, and what was written; None: all of it."""
+    """The items sent for the newest request: received ones by their places, and written ones; None: as received."""
     shown_of: int = 0
     """How many items that request had."""
     fold: KnownFold = field(default_factory=KnownFold)
     rebuilds: tuple[int, ...] = ()
-    """Of the newest requests, how many items at the end of the one before each of them came otherwise: aider puts
-    files and a reminder there, which are gone from the next request."""
+    """For each of the newest requests, how many items at the end of the previous one were changed: aider puts files
+    and a reminder there, which are missing from the next request."""
     stored_facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the store has of it for people: the program whose conversation it is, and its window."""
+    """Stored facts for lists and pages: the client program, and the window."""
     direct_prompt: int = 0
-    """What the client's own request before would have taken, sent as received."""
+    """The tokens that the client's previous request would have taken, sent as received."""
     sent: UpstreamRequest | None = None
     """The newest request as it was sent to the upstream, where a handoff may be requested after it."""
     cached_until: float | None = None
-    """When the provider's cache of that request expires; None where it has none, or that was dealt with."""
+    """When the provider's cache of that request expires; None where there is none, or a fold was tried for it."""
     answered: tuple[str, int] = ("", 0)
     """The session and the number of the next message when that request was answered."""
     has_finished_task: bool = False
-    """Whether a handoff was asked for because a task is finished: the next request is folded if it is there."""
+    """Whether a handoff was requested because a task is finished: the next request is folded if it is ready."""
     is_preparing: bool = False
-    """Whether a model writes a handoff of it."""
+    """Whether a model is writing a handoff of it."""
     tried: tuple[str, int] = ("", 0)
-    """The session that a handoff was last asked for, and the tokens that it had."""
+    """The session that a handoff was last requested for, and its tokens then."""
 
     @property
     def held_bytes(self) -> int:
-        """About what keeping it open takes."""
+        """About the memory that it takes while open."""
         return self.request_bytes + (len(self.sent.body) if self.sent else 0)
 
     def count_known(self, hashes: list[int]) -> int:
-        """How many items at the beginning are the very ones that were known."""
+        """How many items at the beginning are equal to the known ones."""
         known = self.hashes
         if hashes[: len(known)] == known:
             return len(known)
@@ -221,7 +218,7 @@ class OpenConversation:
         self.rebuilds = (*self.rebuilds, rebuilt)[-_REBUILDS_SEEN:]
 
     async def take(self, request: WireRequest, matched: MatchedRequest, target: ModelTarget) -> Conversation:
-        """Bring what is new in a request into the store."""
+        """Store the new messages of a request."""
         items = matched.items
         try:
             conversation = await self.view.take(items, request.wire.dialect, target, is_beside=True)
@@ -240,7 +237,7 @@ class OpenConversation:
         return self.view.place_of((await self._last_fold(conversation)).first_seq)
 
     async def direct_usage(self, conversation: Conversation, usage: CanonicalUsage) -> CanonicalUsage:
-        """What the client's own request would have used, for the newest one."""
+        """The usage of the client's own newest request, had it been sent as received."""
         freed = (await self._last_fold(conversation)).freed if conversation.is_compacted else 0
         direct = direct_usage(usage, freed, self.direct_prompt)
         self.direct_prompt = direct.prompt_tokens
@@ -261,7 +258,7 @@ class OpenConversation:
         change: Callable[[bytes], bytes] = bytes,
         until: int = 0,
     ) -> list[bytes] | None:
-        """The items to send in place of those that came, the first `until` of them changed; None where they are the
+        """The items to send in place of the received ones, the first `until` of them changed; None where they are the
         same.
         """
         if until:
@@ -270,14 +267,14 @@ class OpenConversation:
         if shown is None:
             self.shown = None
             return list(raw) if until else None
-        # What was written here represents what preceded the fold, and may hold some of it.
+        # Written items represent messages from before the fold, and may contain parts of them.
         old = change if until else bytes
         self.shown = [it if isinstance(it, int) else old(write_json(it)) for it in shown]
         self.shown_of = len(raw)
         return [it if isinstance(it, bytes) else raw[it] for it in self.shown]
 
     def project(self, raw: Sequence[bytes], hashes: list[int]) -> list[bytes] | None:
-        """What would be sent for these items, if they are the newest request or continue with it."""
+        """The items that would be sent for these, if they are the newest request or extend it."""
         if self.shown is None or self.count_known(hashes) < max(1, self.shown_of - _RESPELLED):
             return None
         folded = [
@@ -304,11 +301,11 @@ class OpenConversation:
 
 @dataclass(frozen=True, slots=True)
 class MatchedRequest:
-    """The conversation that a request continues with, and the items of the request as they were read to find it."""
+    """The conversation that a request continues, and the parsed items of the request."""
 
     opened: OpenConversation
     items: Sequence[Any]
-    """Those that are known, as the objects that they are known by."""
+    """The known ones are the objects that the conversation has."""
     hashes: list[int]
     changes: int
     """Of the conversation, when it was matched."""
@@ -320,7 +317,7 @@ class MatchedRequest:
 
 
 class OpenConversations:
-    """Those of one gateway process."""
+    """The open conversations of one gateway process."""
 
     def __init__(self, runtime: Runtime, clock: Callable[[], float] = time.monotonic) -> None:
         self._runtime = runtime
@@ -336,15 +333,15 @@ class OpenConversations:
         return (it for groups in self._open.values() for opened in groups.values() for it in opened)
 
     def _with_first(self, key: ConversationKey, hashes: Sequence[int]) -> Sequence[OpenConversation]:
-        """Those of a key that began with the first of these items."""
+        """The conversations of a key that began with the first of these items."""
         return self._open.get(key, {}).get(hashes[0], ()) if hashes else ()
 
     async def find(self, key: ConversationKey, request: WireRequest) -> MatchedRequest:
-        """The open conversation that a request continues with, or one that looks for itself in the store."""
+        """The open conversation that a request continues, or a new one that will be looked up in the store."""
         hashes = hashes_of(request.items)
         first = max((it.count_known(hashes) for it in self._with_first(key, hashes)), default=0)
         new = await self._read_items(request.items[first:])
-        # Nothing is waited for from here on: of two requests, the second finds what the first has opened.
+        # No await from here on: of two requests, the second finds the conversation that the first has opened.
         known = [(it.count_known(hashes), it) for it in self._with_first(key, hashes)]
         likely = sorted((pair for pair in known if pair[0]), key=lambda pair: pair[0], reverse=True)
         for count, candidate in likely[:_LIKELY]:
@@ -372,13 +369,13 @@ class OpenConversations:
         return MatchedRequest(opened, items, hashes, opened.changes)
 
     async def _read_items(self, raw: Sequence[bytes]) -> list[Any]:
-        """Items of a request as values."""
+        """Parse items of a request."""
         is_large = sum(map(len, raw)) > _LARGE_BYTES
         return await self._runtime.in_thread(lambda: list(map(read_json, raw)), when=is_large)
 
     @asynccontextmanager
     async def matched(self, key: ConversationKey, request: WireRequest) -> AsyncIterator[MatchedRequest]:
-        """The same with its lock held: matched again where another request changed it while the lock was waited for."""
+        """Find the conversation and hold its lock; match again where another request changed it before."""
         while True:
             matched = await self.find(key, request)
             opened = matched.opened
@@ -386,7 +383,7 @@ class OpenConversations:
             try:
                 async with opened.lock:
                     if opened.view.session is None:
-                        # It is looked up in the store, which must have what others write to the same history.
+                        # It will be looked up in the store, which must have all pending writes of the same history.
                         await self._written(key)
                     if matched.is_current:
                         yield matched
@@ -400,13 +397,13 @@ class OpenConversations:
             await other.view.written()
 
     def project(self, key: ConversationKey, items: Sequence[bytes]) -> list[bytes] | None:
-        """What would be sent for these items, for counting them; None where that is the items themselves."""
+        """The items that would be sent for these, by what is known here; None where they are the same."""
         hashes = hashes_of(items)
         found = max(self._with_first(key, hashes), key=lambda it: it.count_known(hashes), default=None)
         return found.project(items, hashes) if found else None
 
     async def project_for_count(self, key: ConversationKey, request: WireRequest) -> list[bytes] | None:
-        """The same by what the store has, where another process may have continued with the conversation."""
+        """The items that would be sent for these, by the store where another process may have continued."""
         try:
             return await self._project_stored(key, request)
         except StoreError as problem:
@@ -426,18 +423,18 @@ class OpenConversations:
         return [request.items[it] if isinstance(it, int) else write_json(it) for it in shown]
 
     async def close_idle(self) -> int:
-        """Close those that rest, and the longest unused ones where all together are too large; about how many bytes
+        """Close idle conversations, and the longest unused ones where all together are too large; about how many bytes
         they took.
 
-        One that the provider has in its cache stays open until that expires, since it may be folded before.
+        A conversation that the provider has in its cache stays open until that expires, since it may be folded before.
         """
         now, every = self._clock(), self.by_use()
         total = before = sum(it.held_bytes for it in every)
         for conversation in every:
             if conversation.waiting or conversation.lock.locked():
                 continue
-            rests = now - conversation.used_at > IDLE_SECONDS and now >= (conversation.cached_until or 0.0)
-            if rests or total > MAX_OPEN_BYTES:
+            is_idle = now - conversation.used_at > IDLE_SECONDS and now >= (conversation.cached_until or 0.0)
+            if is_idle or total > MAX_OPEN_BYTES:
                 total -= conversation.held_bytes
                 try:
                     await self._close(conversation)
@@ -446,11 +443,11 @@ class OpenConversations:
         return before - total
 
     def by_use(self) -> list[OpenConversation]:
-        """All of them, the longest unused first."""
+        """All open conversations, the longest unused first."""
         return sorted(self._every(), key=lambda it: it.used_at)
 
     async def _close(self, conversation: OpenConversation) -> None:
-        """Close one; where what it cost cannot be stored, it stays open."""
+        """Close a conversation; where its pending calls cannot be stored, it stays open."""
         async with conversation.lock:
             if conversation.view.session is not None:
                 await self._runtime.forget(conversation.view.session)
@@ -460,9 +457,9 @@ class OpenConversations:
                 groups[conversation.first] = left
             if not groups:
                 self._open.pop(conversation.key, None)
-            conversation.changes += 1  # whoever waits for the lock looks for another one
+            conversation.changes += 1  # a request that waits for the lock matches again
 
 
 def _title_of(items: Sequence[Any], dialect: DialectName) -> str | None:
-    """What a new conversation is about: what a person asks for at its beginning."""
+    """The title of a new conversation: what a person asks for at its beginning."""
     return title_of([item.message for item in History(dialect).extend(items[:_TITLE_ITEMS])])

@@ -1,8 +1,8 @@
 """One request through the gateway: read, fold, send, pass the reply back, store and charge it.
 
-`Exchange.run` is the walk, and the sections below it are its steps in their order. Where a step before the upstream's
-call fails, the client's own bytes are sent, and the failure is counted and logged. Only overflows are recovered from;
-every other refusal of the upstream passes as received.
+`GatewayExchange.run` is the walk, and the sections below it are its steps in their order. Where a step before the
+upstream's call fails, the client's own bytes are sent, and the failure is counted and logged. Only overflows are
+recovered from; every other refusal of the upstream passes as received.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Exchanges:
     async def answer(self, http: web.Request, path: WirePath, caller: Caller, raw: bytes) -> web.StreamResponse:
         """Serve one request for a model."""
         self.observers.began()
-        exchange = Exchange(self, http, path, caller, raw)
+        exchange = GatewayExchange(self, http, path, caller, raw)
         try:
             return await exchange.run()
         finally:
@@ -254,7 +254,7 @@ class Exchanges:
 
 
 @dataclass(slots=True)
-class Exchange:
+class GatewayExchange:
     """A request while it is served, and what was done for it so far."""
 
     gateway: Exchanges

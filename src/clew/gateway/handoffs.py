@@ -1,8 +1,8 @@
-"""Handoffs by the caller's own model, prepared in the background: nobody waits for one.
+"""Handoffs by the caller's own model, prepared in the background: no request waits for one.
 
-The model is asked with one more request: the last one as it went to the upstream, byte for byte, and one more message.
-The provider then reads the conversation from the cache that it already has. What was prepared is stored with its
-conversation, for any process.
+The model is asked with an extra request: the last one as it was sent to the upstream, byte for byte, and one more
+message. So the provider reads the conversation from its cache. A prepared handoff is stored with its conversation, for
+any process.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ from clew.turn import (
 from clew.usage import CanonicalUsage
 
 if TYPE_CHECKING:
-    from clew.gateway.exchange import Exchange
+    from clew.gateway.exchange import GatewayExchange
 
 REFUSED_SECONDS = 3_600.0
-"""So long a credential is not used again for what its provider refused."""
+"""How long a credential is not used again for handoffs after its provider refused one."""
 _GREW = 0.05
-"""Of the window: by so much a conversation must have grown before its model is asked again."""
+"""Of the window: the growth of a conversation after which its model is asked again."""
 _OUTDATED = 0.20
-"""Of the window: once a conversation has grown by so much, a handoff that was not used is written again."""
+"""Of the window: the growth after which an unused handoff is written again."""
 _ASK_SECONDS = 600.0
-"""The longest that a model is waited for, and so long another process is taken to be at it."""
+"""The longest wait for a model; as long another process is assumed to be preparing."""
 _STATE = "handoff"
 _REFUSED_STATE = "handoff.refused."
-"""Before what names a credential: set in the conversation in which its provider refused."""
-# They name one request, and this is another one.
+"""Prefix of a credential's id: set in the conversation in which its provider refused."""
+# They identify one request, and the extra request is another one.
 _OF_ONE_REQUEST = ("idempotency-key", "x-request-id", "x-client-request-id")
 _TOO_LARGE = ("prompt_too_long", "payload_too_large", "output_cap_too_large")
 _REFUSED_IN_STREAM = ("auth", "quota", "rate_limit", "bad_request")
@@ -71,7 +71,7 @@ _log = logging.getLogger("clew.gateway")
 
 
 class Handoffs:
-    """Has handoffs written by the models that callers talk to. One for each gateway process."""
+    """Has handoffs written by the callers' models. One for each gateway process."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class Handoffs:
         self._callers = callers
         self._clock = clock
         self._refused: dict[str, float] = {}
-        """Credentials as far as known here, and until when they are not used again; the store has those of all."""
+        """Credentials that are not used again, and until when, as far as known in this process."""
         self._preparing: set[asyncio.Task[bool]] = set()
         self._charging: set[asyncio.Task[bool]] = set()
 
-    def is_possible(self, exchange: Exchange) -> bool:
+    def is_possible(self, exchange: GatewayExchange) -> bool:
         """Whether a model can be asked to write the handoff of a conversation."""
         request, conversation = exchange.request, exchange.conversation
         if request is None or conversation is None:
@@ -137,7 +137,7 @@ class Handoffs:
         if sent is None or session is None or opened.is_preparing:
             return False
         opened.is_preparing = True
-        opened.waiting += 1  # so that it stays open
+        opened.waiting += 1  # keeps it open
         try:
             conversation = await self._runtime.conversation(session)
             if conversation.session == opened.tried[0] and not self._has_grown(conversation, opened.tried[1]):
@@ -176,7 +176,7 @@ class Handoffs:
         finally:
             conversation.host_calls = None
         if conversation.session != session:
-            return False  # it was folded meanwhile
+            return False  # it was folded while the model was writing
         plain = before if prepared is None else prepared_to_plain(prepared)
         await store.set_state(session, {_STATE: {**mark, "until": 0, "prepared": plain}})
         opened.tried = (session, tokens if prepared is None else tokens + later)
@@ -186,7 +186,7 @@ class Handoffs:
         return conversation.size.tokens >= since + _GREW * conversation.window.tokens
 
     async def ready(self, conversation: Conversation) -> PreparedCompaction | None:
-        """What was prepared for a conversation, in this process or another; None where nothing is, or not yet."""
+        """The handoff that was prepared for a conversation by any process; None where none is ready."""
         known = (await self._runtime.store.state(conversation.session)).get(_STATE)
         if not isinstance(known, dict) or known["session"] != conversation.session or known["prepared"] is None:
             return None
@@ -195,7 +195,7 @@ class Handoffs:
     # -- idle conversations --------------------------------------------------------------------------------------------
 
     def fold_idle(self, conversations: Iterable[OpenConversation]) -> None:
-        """Begin to fold those that are idle and whose cache is about to expire, once in each idle period."""
+        """Begin to fold idle conversations whose cache is about to expire, once in each idle period."""
         now = self._clock()
         for opened in conversations:
             until = opened.cached_until
@@ -203,13 +203,13 @@ class Handoffs:
                 continue
             opened.cached_until = None
             if now < until and opened.sent is not None:
-                opened.waiting += 1  # so that it stays open
+                opened.waiting += 1  # keeps it open
                 _start(self._fold_idle(opened, opened.sent), self._preparing)
 
     async def _fold_idle(self, opened: OpenConversation, sent: UpstreamRequest) -> bool:
         """Fold a conversation with a handoff of its model, where that pays and the conversation has not continued.
 
-        A question is stored before it is answered, also by other processes: so nothing is folded while one is answered.
+        Every process stores a question before it is answered, so no conversation is folded while one is answered.
         """
         session, since = opened.view.session, opened.used_at
         try:
@@ -234,12 +234,12 @@ class Handoffs:
             opened.waiting -= 1
 
     async def settled(self) -> None:
-        """Wait until nothing is being prepared, and all is paid for."""
+        """Wait until every preparation has ended and is charged."""
         while under_way := self._preparing | self._charging:
             await asyncio.gather(*under_way, return_exceptions=True)
 
     async def close(self) -> None:
-        """Stop whatever is being prepared."""
+        """Stop every preparation."""
         for task in self._preparing:
             task.cancel()
         await self.settled()
@@ -268,7 +268,7 @@ class Handoffs:
         await self._runtime.store.set_state(session, {_REFUSED_STATE + caller.credential_id: True})
 
     async def _ask(self, sent: UpstreamRequest, conversation: Conversation, instruction: str, max_tokens: int) -> Reply:
-        """The reply to what was sent with an instruction behind it, paid for by the caller; `ProviderRefused`."""
+        """Send the last request again with an instruction at its end, and charge the caller; `ProviderRefused`."""
         reader: ReplyReader | None = None
         headers = CIMultiDict((name, it) for name, it in sent.headers.items() if name.lower() not in _OF_ONE_REQUEST)
         body = extended_body(sent, instruction, max_tokens)
@@ -282,15 +282,15 @@ class Handoffs:
                     reader.feed(chunk)
                 reader.end()
         except (UpstreamUnreachable, aiohttp.ClientError, TimeoutError) as error:
-            told = str(error) or type(error).__name__
-            raise ProviderRefused(upstream.host, ErrorClass("network"), told) from error
+            message = str(error) or type(error).__name__
+            raise ProviderRefused(upstream.host, ErrorClass("network"), message) from error
         finally:
-            # Also where nobody waits for it any more: what came is paid for.
+            # Also after a cancellation: the provider charges for what it has sent.
             usage = None if reader is None else self._charge(sent, conversation, reader)
         reply = reader.reply(sent.model)
         if reply is None:
-            problem = reader.problem or "the reply did not come to its end"
-            # An error inside a stream has no status of its own.
+            problem = reader.problem or "the reply is incomplete"
+            # An error inside a stream has no status.
             fault = classify_error(400 if "invalid_request" in problem else None, problem, upstream.host)
             if fault.kind in _REFUSED_IN_STREAM:
                 await self._keep_refused(sent.caller, conversation.session)
@@ -298,7 +298,7 @@ class Handoffs:
         return replace(reply, usage=usage)
 
     async def _refusal(self, sent: UpstreamRequest, session: str, response: aiohttp.ClientResponse) -> ProviderRefused:
-        """What a refusal says; it is remembered, unless it is about the size of this request or the provider's own."""
+        """The error of a refusal, which is remembered unless it is about the size of the request or a server error."""
         host = self._upstreams.at(sent.url).host
         words = (await read_error(response)).decode("utf-8", "replace")
         fault = classify_error(response.status, words, host, headers=response.headers)
@@ -307,7 +307,7 @@ class Handoffs:
         return ProviderRefused(host, fault, words, status=response.status)
 
     def _charge(self, sent: UpstreamRequest, conversation: Conversation, reader: ReplyReader) -> CanonicalUsage | None:
-        """Charge a reply, or what came of it, to the caller; the usage, which is estimated where none was stated."""
+        """Charge a reply, or the received part of it, to the caller; its usage, estimated where none was stated."""
         usage = reader.usage()
         if usage is None and reader.has_content:
             usage = CanonicalUsage(input_tokens=conversation.size.tokens, output_tokens=reader.output_tokens)
@@ -327,10 +327,10 @@ def _start(work: Coroutine[Any, Any, bool], among: set[asyncio.Task[bool]]) -> N
 
 
 def extended_body(sent: UpstreamRequest, instruction: str, max_tokens: int) -> bytes:
-    """The body that was sent, with an instruction as one more message of the user.
+    """The body that was sent, with an instruction as one more user message.
 
-    Nothing else differs but the output cap and a forced tool call: with another setting a provider may take the
-    messages for new ones.
+    Only the output cap and a forced tool call are changed as well: after other changes a provider may not use its
+    cache.
     """
     wire = sent.path.wire
     request = wire.read(RequestBody(sent.body), sent.path)

@@ -1,7 +1,7 @@
-"""Conversations that the gateway hosts: whoever asks sends the question alone, and the history is kept here.
+"""Hosted conversations: a caller sends the question alone, and the history is in the store.
 
-Every operation is within an owner. A turn is the same as everywhere; the upstream is asked with the credential of the
-caller for whom the turn runs, and nothing keeps that credential.
+Every operation is limited to an owner. Turns run as everywhere else, with the credential of their caller, which is not
+stored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clew.gateway.admission import RESERVED_OUTPUT, Caller, Callers, where_it_fa
 from clew.gateway.api import Refused, no_conversation
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.providers import Delta, HttpProvider, OnDelta, Provider, Reply, Request
-from clew.store import CallFilter, NewSession, Session, Store, StoredMessage
+from clew.store import CallFilter, NewSession, Session, StoredMessage
 from clew.turn import (
     BROKEN_OFF,
     STOPPED,
@@ -45,61 +45,67 @@ from clew.usage import CanonicalUsage
 HOSTED = "hosted"
 """The source of sessions that are hosted here."""
 GATEWAY = "gateway"
-"""The source of those whose client keeps a history of its own."""
+"""The source of sessions whose client keeps its own history."""
 NOT_HOSTED = "this conversation belongs to a client that keeps its own history"
 IDLE_SECONDS = 120.0
-"""So long an unused conversation stays open; the store has all of it."""
+"""How long an unused conversation stays open."""
 MAX_TOOL_ROUNDS = 20
-"""Rounds of calls of the context engine's own tools within one answer."""
+"""Rounds of calls of the context engine's tools within one answer."""
 _SENT_STATE = "hosting.sent"
-"""Where the store keeps which answer belongs to which Idempotency-Key."""
+"""The state with the answers of Idempotency-Keys."""
 _MAX_SENT = 32
+PREVIEW_SECONDS = 900.0
+"""How long a preview can be applied."""
+_PREVIEW_STATE = "preview"
+"""The state with the newest preview of a conversation."""
 _CLAIM_SECONDS = 30.0
-"""After so long without a renewal, a question counts as abandoned: its process may have ended."""
+"""After so long without a renewal a question counts as abandoned: its process may have ended."""
 _CLAIM_CHECK_SECONDS = 0.2
 _PAGE = 200
 
-_credential: ContextVar[str | None] = ContextVar("credential", default=None)
-_is_own: ContextVar[bool] = ContextVar("is_own", default=False)
-"""Whether that is a credential of ours, for a caller with a key of Clew."""
 _log = logging.getLogger("clew.gateway")
 
 
 @dataclass(frozen=True, slots=True)
 class HostedCaller:
-    """Whoever asks, and what the upstream is asked with."""
+    """A caller with its credential for the upstream."""
 
     caller: Caller
     credential: str | None = field(default=None, repr=False)
     sees_everything: bool = False
-    """Whether it is the person whose store this is, to whom every conversation belongs."""
+    """Whether it is the owner of the store, who sees every conversation."""
 
     @property
     def owner(self) -> str | None:
         return None if self.sees_everything else self.caller.owner
 
     def ask_upstream(self) -> None:
-        """Ask the upstream for this caller from now on, in this task and those that it begins."""
-        _credential.set(self.credential)
-        _is_own.set(self.caller.key is not None)
+        """Use its credential for the upstream from now on, in this task and those that it starts."""
+        _caller.set(self)
+
+
+_caller: ContextVar[HostedCaller | None] = ContextVar("caller", default=None)
+"""The caller of the turn that runs in this task."""
 
 
 def asks_with_own_credential() -> bool:
-    """Whether the upstream is asked with a credential of ours now: a caller's own one is for its questions alone."""
-    return _is_own.get()
+    """Whether the gateway's own credential is in use: a caller's own one is for its questions alone."""
+    caller = _caller.get()
+    return caller is not None and caller.caller.key is not None
 
 
 class CallerProvider(Provider):
-    """The upstream on one wire. Each call is made with the credential of the caller for whom the turn runs."""
+    """The upstream on one wire; each call has the credential of the caller of its turn."""
 
     def __init__(self, wire: HttpProvider, ours: str | None = None) -> None:
-        """`ours` is the credential for callers with a key of Clew."""
+        """`ours` is the gateway's credential, for callers with a key of Clew."""
         self.name = wire.name
         self._wire = wire
         self._ours = ours
 
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
-        key = self._ours if _is_own.get() else _credential.get()
+        caller = _caller.get()
+        key = self._ours if asks_with_own_credential() else caller.credential if caller else None
         return await self._wire.with_key(key).send(request, on_delta)
 
     async def close(self) -> None:
@@ -108,7 +114,7 @@ class CallerProvider(Provider):
 
 @dataclass(frozen=True, slots=True)
 class FoundConversation:
-    """A conversation by its first session, whose id is its own, and its newest."""
+    """A conversation by its first session, whose id it has, and its newest."""
 
     first: Session
     newest: Session
@@ -120,7 +126,7 @@ class FoundConversation:
 
 @dataclass(frozen=True, slots=True)
 class HostedAnswer:
-    """What the model answered."""
+    """The answer of the model."""
 
     conversation: str
     seq: int
@@ -138,7 +144,7 @@ class HostedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HostedCompaction:
-    """What a compaction did, or would do."""
+    """A compaction that was made or previewed."""
 
     conversation: str
     compaction: Compaction
@@ -148,7 +154,7 @@ class HostedCompaction:
 
 
 class HostedConversations:
-    """Those of one gateway process."""
+    """The hosted conversations of one gateway process."""
 
     def __init__(
         self,
@@ -160,7 +166,7 @@ class HostedConversations:
         *,
         changes_every_source: bool = False,
     ) -> None:
-        """`changes_every_source`: those from elsewhere may be changed too, unless a client continues with them."""
+        """`changes_every_source`: also conversations of other sources may be changed, except those of clients."""
         self.store = runtime.store
         self._runtime = runtime
         self._callers = callers
@@ -168,7 +174,6 @@ class HostedConversations:
         self._default_model = default_model
         self._clock = clock
         self._changes_every_source = changes_every_source
-        self._previews = KeptPreviews(runtime.store)
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
         self._turns: dict[str, set[asyncio.Task[HostedAnswer]]] = {}
         self._used: dict[str, float] = {}
@@ -195,7 +200,7 @@ class HostedConversations:
         return await self._family(found, owner)
 
     async def find_hosted(self, owner: str | None, id: str) -> FoundConversation:
-        """One that may be changed here; those whose client keeps a history of its own may not."""
+        """A conversation that may be changed here; those whose client keeps its own history may not."""
         found = await self.find(owner, id)
         if not self.may_change(found.first.source):
             raise Refused(409, NOT_HOSTED, "Go on with it there, or begin one here.", kind="not_hosted")
@@ -212,7 +217,7 @@ class HostedConversations:
     async def list(
         self, owner: str | None, limit: int, before: str | None
     ) -> tuple[Sequence[FoundConversation], str | None]:
-        """A page of conversations, newest first, and what the next one is asked for by."""
+        """A page of conversations, newest first, and `before` for the next one."""
         try:
             page = await self.store.list_sessions(owner=owner, limit=limit + 1, before=before, only_tips=True)
         except UnknownSession:
@@ -225,7 +230,7 @@ class HostedConversations:
         return FoundConversation(found.first, await self.store.rename(found.newest.id, title, owner=owner))
 
     async def use_model(self, owner: str | None, id: str, model: str) -> FoundConversation:
-        """Another model from the next message on."""
+        """Use another model from the next message on."""
         found = await self.find_hosted(owner, id)
         await (await self.open(found)).use_model(self._target(model))
         return await self.find(owner, id)
@@ -254,7 +259,7 @@ class HostedConversations:
         return FoundConversation(made, made)
 
     async def open(self, found: FoundConversation) -> Conversation:
-        """The conversation with the model that it is to be answered by."""
+        """Open a conversation with its model."""
         await self._close_idle()
         self._used[found.id] = self._clock()
         conversation = await self._runtime.conversation(found.id)
@@ -264,7 +269,7 @@ class HostedConversations:
         return conversation
 
     async def open_newest(self, found: FoundConversation) -> Conversation:
-        """The same, with what other processes have written: a turn finds that out by itself, whoever looks does not."""
+        """Open a conversation with what other processes have written; a turn checks that by itself."""
         conversation = await self.open(found)
         stored = await self.store.view(await self.store.get_compression_tip(found.id), keep_damaged=True)
         view = conversation.view
@@ -274,7 +279,7 @@ class HostedConversations:
         return conversation
 
     async def _close_idle(self) -> None:
-        """Close what has not been used for a while."""
+        """Close idle conversations."""
         until = self._clock() - IDLE_SECONDS
         kept = {id for id, lock in self._locks.items() if lock.locked()}
         for id in [id for id, used in self._used.items() if used < until and id not in kept]:
@@ -308,10 +313,10 @@ class HostedConversations:
         branch = await self.branch(asker.owner, id, question.seq, None)
         asked = content if content is not None else question.message
         try:
-            # It is stopped by the id that the caller knows.
+            # `stop` finds it by the id that the caller knows.
             return await self._run(found.id, self._answer(asker, branch, asked, on_delta, None), branch.id)
         except ClewError:
-            # Nobody knows of the branch.
+            # No caller knows the branch yet.
             await self.delete(asker.owner, branch.id)
             raise
 
@@ -339,7 +344,7 @@ class HostedConversations:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.cancelled():
-                raise  # the caller has gone, and the turn continues
+                raise  # the caller hung up, and the turn continues
             kept = f"What was written is kept in {kept_in or id}."
             raise Refused(409, "the answer was stopped", kept, kind="stopped") from None
 
@@ -348,7 +353,7 @@ class HostedConversations:
         if not self._turns[id]:
             del self._turns[id]
         if not task.cancelled() and (problem := task.exception()) is not None:
-            # Read here, since nobody else may be there any more.
+            # Read here, since no caller may be waiting any more.
             _log.info("a hosted turn failed: %s", type(problem).__name__)
 
     async def _answer(
@@ -367,7 +372,7 @@ class HostedConversations:
             conversation = await self.open_newest(found)
             async with self._charging(asker, found, conversation), self._claiming(found, name) as keep:
                 asker.ask_upstream()
-                # A question that got no answer, and is sent again, is in the history already.
+                # A question without an answer that is sent again is in the history already.
                 incoming = () if _is_newest(question, conversation) else (question,)
                 answer = self._told(found, conversation, await self._ask(found.id, incoming, on_delta))
                 keep(answer)
@@ -377,9 +382,9 @@ class HostedConversations:
     async def _charging(
         self, asker: HostedCaller, found: FoundConversation, conversation: Conversation
     ) -> AsyncIterator[None]:
-        """Charge what all calls of the block cost, as the store has them; the block does not fail with that.
+        """Charge the cost of all calls in the block, by the store; a failure to charge does not fail the block.
 
-        Raises `Refusal` where a call of that size has no room in the budget of the caller.
+        Raises `Refusal` where the budget of the caller is too small for a call of that size.
         """
         usage = CanonicalUsage(conversation.size.tokens, RESERVED_OUTPUT)
         cost = call_of(usage, conversation.target, "gateway").cost_micros
@@ -400,7 +405,7 @@ class HostedConversations:
             _log.error("a hosted turn could not be charged: %s", where_it_failed(problem))
 
     async def _cost(self, found: FoundConversation) -> int:
-        """What the calls of a conversation have cost so far, in millionths."""
+        """The cost of all calls of a conversation, in millionths of a dollar."""
         which = CallFilter(conversation=found.first.conversation)
         return sum(total.cost_micros for total in await self.store.usage(which=which))
 
@@ -450,10 +455,10 @@ class HostedConversations:
             stop = start
         raise Refused(409, "nothing has been asked in this conversation yet", "Ask something first.")
 
-    # -- what was sent before ------------------------------------------------------------------------------------------
+    # -- idempotency keys ----------------------------------------------------------------------------------------------
 
     async def _answered_or_claimed(self, found: FoundConversation, name: str, question: Message) -> HostedAnswer | None:
-        """The answer that a key has got before; None where the question is to be asked now, by this process alone."""
+        """The earlier answer of a key; None where this process has claimed the question and is to ask it."""
         asked = _digest(str(question.get("content")))
         while True:
             sent = (await self.store.state(found.id)).get(_SENT_STATE)
@@ -474,7 +479,7 @@ class HostedConversations:
                 return None
 
     async def _answer_of(self, found: FoundConversation, known: Mapping[str, Any]) -> HostedAnswer | None:
-        """The answer of a key: as it was kept with it, or as the history has it where a process ended too early."""
+        """The answer of a key: stored with it, or found in the history where its process ended too early."""
         if known["answer"] is not None:
             kept: dict[str, Any] = known["answer"]
             rows = await self.store.messages(found.id, kept["seq"], kept["seq"] + 1, keep_damaged=True)
@@ -497,8 +502,8 @@ class HostedConversations:
     async def _claiming(
         self, found: FoundConversation, name: str | None
     ) -> AsyncIterator[Callable[[HostedAnswer], None]]:
-        """Tell other processes that this one asks, and keep the answer with its key; the block does not fail with that:
-        a repeated request finds the answer in the history."""
+        """Renew the claim of a key during the block, and store the answer with it. A failure to store does not fail the
+        block: a repeated request finds the answer in the history."""
         answers: list[HostedAnswer] = []
         if name is None:
             yield answers.append
@@ -550,23 +555,29 @@ class HostedConversations:
         return HostedCompaction(found.id, done, focus, is_applied=done.changed)
 
     async def preview(self, asker: HostedCaller, id: str, focus: str | None) -> HostedCompaction:
-        """What `compress` would do; `apply` does exactly this, in whichever process."""
+        """Prepare a compaction, which `apply` makes exactly so, in any process."""
         found = await self.find_hosted(asker.owner, id)
         asker.ask_upstream()
         conversation = await self.open_newest(found)
         async with self._charging(asker, found, conversation):
             prepared: PreparedCompaction = await conversation.preview_compaction(focus)
-        kept = await self._previews.keep(found.id, prepared) if prepared.compaction.changed else None
-        return HostedCompaction(found.id, prepared.compaction, focus, False, kept)
+        if not prepared.compaction.changed:
+            return HostedCompaction(found.id, prepared.compaction, focus, False)
+        name = f"p_{secrets.token_hex(10)}"
+        # By the time of day, which several machines compare.
+        kept = {"id": name, "at": time.time(), "prepared": prepared_to_plain(prepared)}
+        await self.store.set_state(found.id, {_PREVIEW_STATE: kept})
+        return HostedCompaction(found.id, prepared.compaction, focus, False, name)
 
     async def apply(self, owner: str | None, id: str, preview: str) -> HostedCompaction:
         """Apply a preview, if the conversation still begins as it did then."""
         found = await self.find_hosted(owner, id)
-        kept = await self._previews.take(found.id, preview)
-        if kept is None:
+        kept = (await self.store.state(found.id)).get(_PREVIEW_STATE)
+        if not isinstance(kept, dict) or kept["id"] != preview or time.time() - kept["at"] > PREVIEW_SECONDS:
             raise Refused(404, f"there is no preview {preview[:100]!r}", "Preview again.")
+        await self.store.set_state(found.id, {_PREVIEW_STATE: None})
         conversation = await self.open_newest(found)
-        prepared = prepared_from_plain(kept, conversation.view)
+        prepared = prepared_from_plain(kept["prepared"], conversation.view)
         applied = None if prepared is None else await conversation.apply_compaction(prepared)
         if prepared is None or applied is None:
             what = "the preview was made for another state of this conversation, and was not applied"
@@ -583,7 +594,7 @@ class HostedConversations:
 
 
 def _entry_of(sent: Any, conversation: str, name: str) -> dict[str, Any] | None:
-    """What is kept for a key. A branch has the states of its origin, and its own messages."""
+    """The entry of a key. A branch has the states of its origin, and its own messages."""
     for entry in sent or ():
         # Entries of older versions were written with their answer.
         own = entry.get("conversation") or entry["answer"]["conversation"]
@@ -599,7 +610,7 @@ def _is_newest(question: Message, conversation: Conversation) -> bool:
 
 
 async def _tool_result(answer: Callable[[str, Mapping[str, Any]], Any], call: Any) -> Message:
-    """What a context engine's own tool says; no other tool is offered."""
+    """The result of a context engine's tool; no other tool is offered."""
     name = name_of_call(call)
     try:
         text = await answer(name, arguments_of_call(call))
@@ -610,34 +621,3 @@ async def _tool_result(answer: Callable[[str, Mapping[str, Any]], Any], call: An
 
 def _digest(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-# -- previews ----------------------------------------------------------------------------------------------------------
-
-PREVIEW_SECONDS = 900.0
-"""So long a preview can be applied."""
-_STATE = "preview"
-
-
-class KeptPreviews:
-    """The newest preview of each conversation, for a while."""
-
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
-        """`clock` tells the seconds since 1970: processes of several machines compare it."""
-        self._store = store
-        self._clock = clock
-
-    async def keep(self, conversation: str, prepared: PreparedCompaction) -> str:
-        """Its id."""
-        id = f"p_{secrets.token_hex(10)}"
-        kept = {"id": id, "at": self._clock(), "prepared": prepared_to_plain(prepared)}
-        await self._store.set_state(conversation, {_STATE: kept})
-        return id
-
-    async def take(self, conversation: str, id: str) -> Mapping[str, Any] | None:
-        """What was prepared under an id, as JSON, once; None where there is none any more."""
-        kept = (await self._store.state(conversation)).get(_STATE)
-        if not isinstance(kept, dict) or kept["id"] != id or self._clock() - kept["at"] > PREVIEW_SECONDS:
-            return None
-        await self._store.set_state(conversation, {_STATE: None})
-        return dict(kept["prepared"])

@@ -1,4 +1,4 @@
-"""Hosted conversations over HTTP: a call is read, run, and answered. What may be called is in `api`."""
+"""The routes of hosted conversations: parse a call, run it, answer. `api` describes the calls."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 from aiohttp import web
 from msgspec import UNSET, Struct
+from multidict import CIMultiDict
 
 from clew.engines import Fate
-from clew.errors import ClewError, InvalidArgument
+from clew.errors import ClewError, InvalidArgument, ProviderRefused
 from clew.gateway import api
 from clew.gateway.admission import Caller, Callers, Refusal, where_it_failed
 from clew.gateway.api import Given, Refused, refused, serves
 from clew.gateway.hosted import FoundConversation, HostedAnswer, HostedCaller, HostedCompaction, HostedConversations
 from clew.gateway.observe import EventFeed
-from clew.gateway.upstream import PING_SECONDS
-from clew.gateway.wires import write_json
-from clew.providers import Delta, OnDelta
+from clew.gateway.upstream import PING_SECONDS, ClientResponse
+from clew.gateway.wires import CHAT, write_json
+from clew.providers import Delta, OnDelta, explain_refusal
 from clew.store import (
     CallFilter,
     CommittedCompaction,
@@ -37,7 +38,6 @@ from clew.turn import Conversation, FoundMessage, OpenedPage, Pin, context_parts
 from clew.usage import CanonicalUsage
 
 MICROS_PER_DOLLAR = 1_000_000
-KEEP_ALIVE = b": keep-alive\n\n"
 _EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Value = TypeVar("_Value")
@@ -107,7 +107,7 @@ def _compaction(made: CommittedCompaction) -> api.CompactionInfo:
 
 
 def _context(id: str, conversation: Conversation) -> api.ContextInfo:
-    """What fills the window; the tools are those of the context engine alone."""
+    """The parts of the window; the tools are those of the context engine alone."""
     conversation.tools_with(())
     status = conversation.engine.get_status()
     is_on = conversation.services.options.settings.compression.enabled
@@ -175,31 +175,14 @@ def date_of_day(number: int) -> str:
 # -- streams -----------------------------------------------------------------------------------------------------------
 
 
-async def begin_stream(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse(headers=_EVENT_STREAM)
-    await response.prepare(request)
-    return response
-
-
-async def tell(response: web.StreamResponse, name: str, value: Any) -> None:
-    """Send an event."""
-    await response.write(b"event: " + name.encode() + b"\ndata: " + write_json(value) + b"\n\n")
-
-
-async def next_of(values: asyncio.Queue[_Value], response: web.StreamResponse) -> _Value:
-    """The next value; while it is waited for, signs of life go out."""
-    while True:
-        try:
-            async with asyncio.timeout(PING_SECONDS):
-                return await values.get()
-        except TimeoutError:
-            await response.write(KEEP_ALIVE)
+def event_of(name: str, value: Any) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + write_json(value) + b"\n\n"
 
 
 async def send_lines(
     request: web.Request, headers: Mapping[str, str], lines: AsyncIterator[bytes]
 ) -> web.StreamResponse:
-    """Lines of JSON as they are made."""
+    """Send lines of JSON one by one."""
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", **headers})
     await response.prepare(request)
     async for line in lines:
@@ -218,7 +201,7 @@ _Given = TypeVar("_Given", bound=Given)
 
 @dataclass(frozen=True, slots=True)
 class ApiCall(Generic[_Given]):
-    """A call that was read: who asks, and what was given."""
+    """A parsed call: its caller and its arguments."""
 
     http: web.Request
     asker: HostedCaller
@@ -230,14 +213,14 @@ class ApiCall(Generic[_Given]):
 
     @property
     def id(self) -> str:
-        """The conversation that its path names."""
+        """The id of the conversation in its path."""
         return self.http.match_info["id"]
 
 
 def add_hosting(
     application: web.Application, hosting: HostingRoutes, below: str = "", only: Container[str] | None = None
 ) -> None:
-    """Serve hosted conversations below `/clew`; `below` precedes that, `only` names the calls that are served."""
+    """Serve hosted conversations below `/clew`; `below` precedes that, `only` limits the calls."""
     operations = [operation for operation in OPERATIONS if only is None or operation.name in only]
     for path in dict.fromkeys(operation.path for operation in operations):
         resource = application.router.add_resource(below + path)
@@ -250,7 +233,7 @@ def add_hosting(
 
 
 class HostingRoutes:
-    """The calls: each method that `serves` one."""
+    """The calls: each method with `serves` is one."""
 
     def __init__(
         self, hosted: HostedConversations, callers: Callers, feed: EventFeed, find_asker: FindAsker | None = None
@@ -266,18 +249,18 @@ class HostingRoutes:
     # -- around every call ---------------------------------------------------------------------------------------------
 
     def call_of(self, operation: api.ApiOperation) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """What serves an operation: checks first, and every failure as an answer."""
+        """The handler of an operation, which answers every failure."""
         run: Callable[[ApiCall[Any]], Awaitable[Struct | web.StreamResponse]] = getattr(self, operation.name)
 
         async def serve(request: web.Request) -> web.StreamResponse:
-            is_own = False
+            asker = HostedCaller(_NOBODY)
             try:
-                asker = HostedCaller(_NOBODY) if operation.is_open else await self._find_asker(request)
-                is_own = asker.caller.key is None
+                if not operation.is_open:
+                    asker = await self._find_asker(request)
                 answer = await run(ApiCall(request, asker, await api.read_given(request, operation)))
                 return json_answer(answer, operation.status) if isinstance(answer, Struct) else answer
             except (Refusal, ClewError) as problem:
-                return refusal_answer(refused(problem, is_own_credential=is_own))
+                return refusal_answer(_refused(problem, asker))
 
         return serve
 
@@ -296,7 +279,7 @@ class HostingRoutes:
         return refusal_answer(Refused(404, what, "GET /clew/openapi.json says what there is."))
 
     async def end_streams(self, _application: web.Application) -> None:
-        """End the streams of events: whoever follows them would keep the server from stopping."""
+        """End the streams of events: their followers would keep the server from stopping."""
         self._is_ending.set()
 
     async def _asker_of_credential(self, request: web.Request) -> HostedCaller:
@@ -445,25 +428,25 @@ class HostingRoutes:
             finally:
                 pieces.put_nowait(None)
 
-        response = await begin_stream(request)
+        response = ClientResponse(request, CHAT, is_stream=True, ping_seconds=PING_SECONDS)
+        await response.begin(200, CIMultiDict(_EVENT_STREAM))
         task = asyncio.create_task(run())
         try:
-            while (piece := await next_of(pieces, response)) is not None:
-                await tell(response, "delta", {"kind": piece.kind, "text": piece.text})
+            while (piece := await response.waiting_for(pieces.get())) is not None:
+                await response.write(event_of("delta", {"kind": piece.kind, "text": piece.text}))
             name, value = await self._outcome(task, asker)
-            await tell(response, name, value)
-            await response.write_eof()
+            await response.write(event_of(name, value))
+            return await response.end()
         finally:
-            # Whoever hangs up stops waiting; the turn itself continues, and its answer is kept.
+            # A caller that hangs up stops waiting only: the turn continues, and its answer is stored.
             task.cancel()
-        return response
 
     async def _outcome(self, task: asyncio.Task[HostedAnswer], asker: HostedCaller) -> tuple[str, Any]:
-        """How a streamed answer ends, as an event."""
+        """The last event of a streamed answer."""
         try:
             return "done", msgspec.to_builtins(_answer(await task))
         except (Refusal, ClewError) as problem:
-            return "error", refused(problem, is_own_credential=asker.caller.key is None).as_plain()
+            return "error", _refused(problem, asker).as_plain()
         except Exception as problem:
             # The outermost door of a stream that has begun.
             _log.error("a streamed answer failed: %s", where_it_failed(problem))
@@ -552,7 +535,7 @@ class HostingRoutes:
         return json_answer(exported, headers=headers)
 
     async def _lines(self, id: str, system: str | None) -> AsyncIterator[bytes]:
-        """One message a line as it is read, so that a long history is never held whole."""
+        """One message per line, read page by page, so that a long history is never in memory whole."""
         is_first = True
         async for row in history_rows(self._store, id):
             for message in [*(system_message(system, [row.message]) if is_first else ()), row.message]:
@@ -585,7 +568,7 @@ class HostingRoutes:
         return api.UsageRows([_row(each, await self._group(call.asker, each.group)) for each in totals])
 
     async def _group(self, asker: HostedCaller, group: dict[str, Any]) -> dict[str, Any]:
-        """A group with the names that callers know: a conversation by its id, a day by its date."""
+        """A group with the names of the API: a conversation by its id, a day by its date."""
         if "conversation" in group:
             family = await self._store.sessions_of(group["conversation"], owner=asker.owner)
             return {"conversation": family[0].id if family else None}
@@ -597,28 +580,29 @@ class HostingRoutes:
     async def follow_events(self, call: ApiCall[Given]) -> web.StreamResponse:
         """What happens to the caller's conversations in this process, as events, until the caller hangs up."""
         with self._feed.follower() as follower:
-            response = await begin_stream(call.http)
+            response = web.StreamResponse(headers=_EVENT_STREAM)
+            await response.prepare(call.http)
             ending = asyncio.create_task(self._is_ending.wait())
             try:
                 while not ending.done():
                     if not await self._may_go_on(call.http, call.asker):
                         break
                     async for event in self._feed.events_for(call.owner, follower):
-                        await tell(response, event.name, event.fields)
+                        await response.write(event_of(event.name, event.fields))
                     more = asyncio.create_task(follower.has_more.wait())
                     done, _pending = await asyncio.wait(
                         {more, ending}, timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED
                     )
                     more.cancel()
                     if not done:
-                        await response.write(KEEP_ALIVE)
+                        await response.write(CHAT.ping)
             finally:
                 ending.cancel()
         await response.write_eof()
         return response
 
     async def _may_go_on(self, request: web.Request, asker: HostedCaller) -> bool:
-        """Whether a caller may still listen: its key may have been revoked meanwhile."""
+        """Whether a caller may still listen: its key may have been revoked."""
         if asker.caller.key is None:
             return True
         try:
@@ -628,6 +612,16 @@ class HostingRoutes:
 
 
 OPERATIONS = api.operations_of(HostingRoutes)
+
+
+def _refused(problem: Refusal | ClewError, asker: HostedCaller) -> Refused:
+    """A failure as the answer to its caller; the log has what only the operator is told."""
+    answer = refused(problem, is_own_credential=asker.caller.key is None, is_for_operator=asker.sees_everything)
+    if answer.kind == "store":
+        _log.error("a call of a hosted conversation failed: %s", problem)
+    elif isinstance(problem, ProviderRefused) and answer.kind == "network":
+        _log.warning("the upstream of a hosted conversation cannot be reached: %s", explain_refusal(problem).text)
+    return answer
 
 
 def _idempotency_key(request: web.Request) -> str | None:

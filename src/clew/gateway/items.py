@@ -1,13 +1,13 @@
-"""What is changed in the items of a request beside a fold: handles, thinking, cache breakpoints.
+"""Changes of request items other than a fold: handles, thinking, cache breakpoints.
 
 A client that asks its provider to compact (Codex) gets a handle that represents its history, and sends it back.
 
-Newer models of Anthropic sign a thinking block together with everything before it. After a fold what precedes it
-is something else, and the request would be refused; so thinking from before the fold is left out, whole, and what was
-thought since then stays. For a model that is not known to bind them, a refusal teaches it.
+Newer models of Anthropic sign a thinking block together with everything before it. A fold changes what precedes it, and
+the request would be refused. So thinking from before the fold is left out, and later thinking stays. A refusal shows
+that another model binds its thinking too.
 
-Breakpoints (`--add-breakpoints`) are for clients that set none. A client that sets a single marker is left alone, since
-it has a plan of its own and the wire takes four at most.
+Breakpoints (`--add-breakpoints`) are for clients that set none. Where a client sets any marker, none is added: the wire
+takes four at most.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _EMPTY = {"type": "text", "text": "[thinking that was left out]"}
 
 
 def binds_thinking(model: str) -> bool:
-    """Whether a model takes thinking back only behind what it was thought behind."""
+    """Whether a model accepts a thinking block only after the same messages as before."""
     found = _MODEL.search(model[:200])
     return found is not None and (int(found[1]), int(found[2])) >= _FIRST_BINDING
 
 
 def refuses_thinking(body: str) -> bool:
-    """Whether an error says that a thinking block does not belong where it stands."""
+    """Whether an error says that a thinking block does not belong at its place."""
     return _REFUSAL.search(body) is not None
 
 
@@ -80,7 +80,7 @@ def marked_items(items: Sequence[bytes]) -> list[bytes]:
 
 
 def marked_prompt(request: WireRequest) -> dict[str, bytes]:
-    """The prompt of a request with a breakpoint behind it; nothing where it has none."""
+    """The prompt of a request with a breakpoint at its end; no field where it has no prompt."""
     system = request.body.value(request.wire.system_field)
     return {request.wire.system_field: write_json(_marked(system))} if system else {}
 
@@ -138,8 +138,8 @@ def asks_for_handle(request: WireRequest) -> bool:
 async def without_handle(request: WireRequest, store: Store, owner: str) -> WireRequest:
     """The request with the messages that a handle represents; the very request where it has none of ours.
 
-    A handle of another owner, or of what was deleted, is left where it is: the upstream will not know it. While the
-    store is away nobody knows what it represents, and `Refusal` asks the client to come again.
+    A handle of another owner, or of a deleted session, stays: the upstream will refuse it. While the store fails,
+    `Refusal` asks the client to try again.
     """
     found = _last_handle(request)
     if found is None:
@@ -153,12 +153,12 @@ async def without_handle(request: WireRequest, store: Store, owner: str) -> Wire
         message = "the gateway cannot look up the history of this handle now; try again"
         raise Refusal(503, message, {"Retry-After": "2"}) from problem
     before = list(_items_of(rows))
-    # What precedes a handle is what it was made of, or what Codex repeats of that.
+    # Items before a handle are those that it represents, or those that Codex repeats.
     return replace(request, items=[*map(write_json, before), *request.items[at + 1 :]])
 
 
 def _items_of(rows: Sequence[StoredMessage]) -> Iterator[Any]:
-    """The items that messages were stored with; those of messages that came by another wire are written."""
+    """The items that messages were stored with; messages of another wire are encoded."""
     for is_own, run in groupby(rows, lambda row: row.dialect == "responses" or "type" in row.message):
         if not is_own:
             yield from written([row.message for row in run], "responses")
@@ -169,7 +169,7 @@ def _items_of(rows: Sequence[StoredMessage]) -> Iterator[Any]:
 
 
 def is_native(request: WireRequest) -> bool:
-    """Whether a request asks the provider to compact by itself, or holds what a provider compacted."""
+    """Whether a request asks the provider to compact, or holds a provider's compaction."""
     if _COMPACT not in request.body.raw:
         return False
     if "compaction" in request.body or _COMPACT in request.body.field("context_management"):
@@ -200,7 +200,7 @@ def _last_handle(request: WireRequest) -> tuple[int, HistoryHandle] | None:
 
 
 def handle_reply(handle: HistoryHandle, model: str, input_tokens: int) -> dict[str, Any]:
-    """A response that has the handle and nothing else."""
+    """A response with the handle alone."""
     number = secrets.token_hex(12)
     item = {"id": f"cmp_{number}", "type": "compaction", "encrypted_content": handle.write()}
     return {

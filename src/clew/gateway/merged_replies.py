@@ -1,8 +1,8 @@
-"""One reply made of several: what a client receives where the gateway answered calls of its own tools in between.
+"""Merge several replies into the one that the client receives, where the gateway answered calls of its own tools.
 
-The calls of our tools are left out, and what a wire numbers (blocks, items, calls, events) is numbered anew. The end of
-a reply, with its finish reason and usage, is held until it is known that no further reply follows; its usage is then
-the sum. An event that needs no change passes as the bytes that came.
+The calls of our tools are left out, and blocks, items, calls and events are numbered again. The end of a reply, with
+its finish reason and usage, is held until it is known that no further reply follows; its usage is then the sum. An
+event that needs no change passes as the received bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENDS = ("response.completed", "response.incomplete")
 
 
 def summed_usage(one: Any, other: Any) -> Any:
-    """Two usages of one wire, field by field: numbers are added, of anything else the second counts."""
+    """The sum of two usages of one wire: numbers are added, other fields are those of the second."""
     if isinstance(one, dict) and isinstance(other, dict):
         return {**one, **{name: summed_usage(one.get(name), value) for name, value in other.items()}}
     is_number = isinstance(one, int) and isinstance(other, int) and not isinstance(other, bool)
@@ -38,45 +38,48 @@ class ReplyMerger(ABC):
     head_fields: ClassVar[tuple[str, ...]] = ("id", "created", "created_at", "model")
     """The fields that identify a reply: the client gets those of the first one."""
     names_events: ClassVar[bool] = False
-    """Whether an event of a stream has a name beside its data, which is its type."""
+    """Whether events of a stream have a name, which is their type."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
         self._is_later = False
-        """Whether a reply preceded the one that comes now."""
+        """Whether a reply preceded the current one."""
         self._earlier: Any = None
         """The summed usage of the replies before."""
         self._usage: Any = None
         self._held: list[Any] = []
+        self._places: dict[Any, int | None] = {}
+        """Numbered parts of this reply (calls, blocks, items), with the client's number; None for our calls."""
+        self._next = 0
         self._has_client_call = False
         self._head: dict[str, Any] = {}
         self._has_text = False
-        """Whether a text was forwarded, so that the next reply's begins behind a gap."""
+        """Whether a text was forwarded, so that the text of the next reply begins with a gap."""
         self._needs_gap = False
         self._before: Any = None
-        """What the bodies before said, and of the newest one with them, in the wire's own form."""
+        """The content of the earlier bodies, and with that of the newest one, as the wire writes it."""
         self._now: Any = None
 
     @abstractmethod
     def add(self, value: dict[str, Any]) -> list[Any]:
-        """The events that the client gets for one that came: the same object where nothing is changed."""
+        """The events for the client in place of a received one: the same object where nothing is changed."""
 
     @abstractmethod
     def merged_body(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A whole reply as the client gets it, with what the replies before it said."""
+        """A whole reply for the client, with the content of the earlier ones."""
 
     @abstractmethod
     def _ended(self, event: Any) -> Any:
-        """An event of the end as the client gets it."""
+        """An event of the end, for the client."""
 
     def hold(self, event: Any) -> None:
-        """Keep an event for the end."""
+        """Hold an event until the end."""
         self._held.append(event)
 
     def next_reply(self) -> list[Any]:
-        """Begin another reply behind the one that came; events that still belong to the client."""
+        """Begin the next reply; events of the last one that are still for the client."""
         left = self._left_over()
-        self._is_later, self._held, self._has_client_call = True, [], False
+        self._is_later, self._held, self._places, self._has_client_call = True, [], {}, False
         self._needs_gap, self._before = self._has_text, self._now
         self._earlier, self._usage = summed_usage(self._earlier, self._usage), None
         return left
@@ -89,7 +92,7 @@ class ReplyMerger(ABC):
         return []
 
     def _with_head(self, body: dict[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-        """A body with other fields, the head of the first one, and the usage of all."""
+        """A body with changed fields, the head of the first one, and the usage of all."""
         self._usage = body.get(self.usage_field)
         if not self._is_later:
             self._head = {name: body[name] for name in self.head_fields if name in body}
@@ -99,11 +102,18 @@ class ReplyMerger(ABC):
     def _total(self, usage: Any) -> Any:
         return summed_usage(self._earlier, usage) if self._is_later else usage
 
+    def _place_of(self, key: Any, *, is_own: bool) -> int | None:
+        """The client's number for a part of this reply; None for one of our calls."""
+        if key not in self._places:
+            self._places[key] = None if is_own else self._next
+            self._next += not is_own
+        return self._places[key]
+
     def _is_own(self, name: Any) -> bool:
         return isinstance(name, str) and name in self._names
 
     def _spaced(self, text: Any) -> Any:
-        """A text that is forwarded, behind a gap where it is the first of a later reply."""
+        """A text to forward, after a gap where it is the first of a later reply."""
         if not isinstance(text, str) or not text:
             return text
         gap, self._needs_gap, self._has_text = _BETWEEN if self._needs_gap else "", False, True
@@ -115,9 +125,8 @@ class ChatMerger(ReplyMerger):
 
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__(names)
-        self._places: dict[Any, int | None] = {}
-        """Calls of this reply by their index or id, with the index that the client gets; None for ours."""
         self._last: Any = None
+        """The index or id of the newest call."""
         self._details = self._earlier_details = 0
 
     def add(self, value: dict[str, Any]) -> list[Any]:
@@ -132,16 +141,18 @@ class ChatMerger(ReplyMerger):
                 return []
             return [] if self._is_later and "error" not in value else [value]
         choice = choices[0]
-        came = choice.get("delta") if isinstance(choice.get("delta"), dict) else {}
-        assert isinstance(came, dict)
-        delta = self._delta(came)
+        received = choice.get("delta") if isinstance(choice.get("delta"), dict) else {}
+        assert isinstance(received, dict)
+        delta = self._delta(received)
         if choice.get("finish_reason"):
-            self.hold({**value, "choices": [{**choice, "delta": {}}]} if _says(came) else value)
+            self.hold({**value, "choices": [{**choice, "delta": {}}]} if _has_content(received) else value)
             rest = {name: it for name, it in value.items() if name != "usage"}
-            return [self._headed(rest, {**choice, "delta": delta, "finish_reason": None})] if _says(delta) else []
-        if delta is came and not self._is_later:
+            return (
+                [self._headed(rest, {**choice, "delta": delta, "finish_reason": None})] if _has_content(delta) else []
+            )
+        if delta is received and not self._is_later:
             return [value]
-        if not _says(delta) and (_says(came) or self._is_later):
+        if not _has_content(delta) and (_has_content(received) or self._is_later):
             return []
         return [self._headed(value, {**choice, "delta": delta})]
 
@@ -149,16 +160,16 @@ class ChatMerger(ReplyMerger):
         whole = {**value, **self._head, "choices": [choice]}
         return {**whole, "usage": self._total(whole["usage"])} if isinstance(whole.get("usage"), dict) else whole
 
-    def _delta(self, came: dict[str, Any]) -> dict[str, Any]:
-        delta = came
-        if isinstance(came.get("tool_calls"), list):
-            calls = [self._call(call, at) for at, call in enumerate(came["tool_calls"])]
+    def _delta(self, received: dict[str, Any]) -> dict[str, Any]:
+        delta = received
+        if isinstance(received.get("tool_calls"), list):
+            calls = [self._call(call, at) for at, call in enumerate(received["tool_calls"])]
             kept = [call for call in calls if call is not None]
-            if len(kept) < len(calls) or any(a is not b for a, b in zip(kept, came["tool_calls"], strict=False)):
-                delta = {**came, "tool_calls": kept}
-        if (text := self._spaced(came.get("content"))) != came.get("content"):
+            if len(kept) < len(calls) or any(a is not b for a, b in zip(kept, received["tool_calls"], strict=False)):
+                delta = {**received, "tool_calls": kept}
+        if (text := self._spaced(received.get("content"))) != received.get("content"):
             delta = {**delta, "content": text}
-        details = came.get("reasoning_details")
+        details = received.get("reasoning_details")
         if isinstance(details, list):
             self._details += len(details)
             if self._earlier_details:
@@ -173,18 +184,14 @@ class ChatMerger(ReplyMerger):
         key = index if isinstance(index, int) else id or (self._last if self._last is not None else at)
         self._last = key
         function = call.get("function")
-        if key not in self._places:
-            is_own = isinstance(function, dict) and self._is_own(function.get("name"))
-            given = sum(place is not None for place in self._places.values())
-            self._places[key] = None if is_own else given
-            self._has_client_call = self._has_client_call or not is_own
-        place = self._places[key]
+        place = self._place_of(key, is_own=isinstance(function, dict) and self._is_own(function.get("name")))
         if place is None:
             return None
+        self._has_client_call = True
         return {**call, "index": place} if isinstance(index, int) and index != place else call
 
     def next_reply(self) -> list[Any]:
-        self._places, self._last, self._earlier_details = {}, None, self._details
+        self._last, self._earlier_details = None, self._details
         return super().next_reply()
 
     def _ended(self, event: Any) -> Any:
@@ -215,7 +222,7 @@ class ChatMerger(ReplyMerger):
         return self._with_head(body, {"choices": [{**choice, "message": merged, "finish_reason": finish}]})
 
 
-def _says(delta: Mapping[str, Any]) -> bool:
+def _has_content(delta: Mapping[str, Any]) -> bool:
     """Whether a delta has more than its role and empty fields."""
     return any(value not in (None, "", []) for name, value in delta.items() if name != "role")
 
@@ -229,12 +236,6 @@ class MessagesMerger(ReplyMerger):
     """Anthropic's Messages, wherever they are served."""
 
     names_events = True
-
-    def __init__(self, names: frozenset[str]) -> None:
-        super().__init__(names)
-        self._next = 0
-        self._places: dict[Any, int | None] = {}
-        """Blocks of this reply, with the index that the client gets; None for our calls."""
 
     def add(self, value: dict[str, Any]) -> list[Any]:
         match value.get("type"):
@@ -260,17 +261,10 @@ class MessagesMerger(ReplyMerger):
     def _begun(self, value: dict[str, Any]) -> list[Any]:
         block = value.get("content_block")
         is_call = isinstance(block, dict) and block.get("type") == "tool_use"
-        if is_call and self._is_own(block["name"] if isinstance(block, dict) else None):
-            self._places[value.get("index")] = None
-            return []
-        self._has_client_call = self._has_client_call or is_call
-        self._places[value.get("index")] = place = self._next
-        self._next += 1
-        return [_at(value, "index", place)]
-
-    def next_reply(self) -> list[Any]:
-        self._places = {}
-        return super().next_reply()
+        is_own = is_call and self._is_own(block["name"] if isinstance(block, dict) else None)
+        place = self._place_of(value.get("index"), is_own=is_own)
+        self._has_client_call = self._has_client_call or (is_call and not is_own)
+        return [] if place is None else [_at(value, "index", place)]
 
     def _ended(self, event: Any) -> Any:
         if event.get("type") != "message_delta":
@@ -297,9 +291,6 @@ class ResponsesMerger(ReplyMerger):
 
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__(names)
-        self._next = 0
-        self._places: dict[Any, int | None] = {}
-        """Items of this reply, with the index that the client gets; None for our calls."""
         self._done: list[Any] = []
         """Items that were forwarded."""
         self._earlier_done: list[Any] = []
@@ -318,11 +309,8 @@ class ResponsesMerger(ReplyMerger):
             is_response = isinstance(value.get("response"), dict)
             return [self._numbered(self._without_tools(value) if is_response else value)]
         index, item = value["output_index"], value.get("item")
-        if index not in self._places:
-            is_own = isinstance(item, dict) and item.get("type") == "function_call" and self._is_own(item.get("name"))
-            self._places[index] = None if is_own else self._next
-            self._next += not is_own
-        place = self._places[index]
+        is_own = isinstance(item, dict) and item.get("type") == "function_call" and self._is_own(item.get("name"))
+        place = self._place_of(index, is_own=is_own)
         if place is None:
             return []
         if kind == "response.output_item.done":
@@ -330,7 +318,7 @@ class ResponsesMerger(ReplyMerger):
         return [self._numbered(_at(value, "output_index", place))]
 
     def next_reply(self) -> list[Any]:
-        self._places, self._earlier_done = {}, list(self._done)
+        self._earlier_done = list(self._done)
         return super().next_reply()
 
     def _ended(self, event: Any) -> Any:
@@ -342,7 +330,7 @@ class ResponsesMerger(ReplyMerger):
         return self._numbered(self._without_tools(whole))
 
     def _numbered(self, value: dict[str, Any]) -> dict[str, Any]:
-        """The event with the number behind that of the last one."""
+        """The event with the number after that of the last one."""
         number = value.get("sequence_number")
         if not isinstance(number, int):
             return value
@@ -418,9 +406,9 @@ class GeminiMerger(ReplyMerger):
         return kept
 
     def _with_parts(self, value: dict[str, Any], parts: Sequence[Any]) -> dict[str, Any]:
-        candidate, came = _candidate_of(value)
+        candidate, received = _candidate_of(value)
         whole = {**value, **self._head}
-        if came:
+        if received:
             content = {**candidate["content"], "parts": list(parts)}
             whole["candidates"] = [{**candidate, "content": content}, *value["candidates"][1:]]
         if isinstance(whole.get("usageMetadata"), dict):
@@ -428,7 +416,7 @@ class GeminiMerger(ReplyMerger):
         return whole
 
     def _left_over(self) -> list[Any]:
-        """What the last event of a reply says beside its end."""
+        """The content of the last event of a reply."""
         left = []
         for event in self._held:
             candidate, parts = _candidate_of(event)
@@ -537,16 +525,6 @@ class MergedReply:
         return self._events.encode(write_json(event), str(event.get("type", "")) if self._merger.names_events else "")
 
 
-def no_calls(dialect: str) -> dict[str, bytes]:
-    """The field of a request that lets its model call no tool; the list of tools stays, and with it the prefix."""
-    match dialect:
-        case "anthropic":
-            return {"tool_choice": b'{"type":"none"}'}
-        case "gemini":
-            return {"toolConfig": b'{"functionCallingConfig":{"mode":"NONE"}}'}
-    return {"tool_choice": b'"none"'}
-
-
 class MergedReader(ReplyReader):
     """Reads the merged reply as the client receives it; its usage is that of the newest reply from the upstream."""
 
@@ -565,28 +543,29 @@ class MergedReader(ReplyReader):
 
 
 class RecallTurn:
-    """A request whose model may recall: what was added to it, and the reply that is made for the client."""
+    """A request whose model may recall: the items added to it, and the merged reply for the client."""
 
     def __init__(self, wire: GatewayWire, names: frozenset[str], tools: bytes) -> None:
         self.wire = wire
         self._reader = MergedReader(wire, "")
         self._is_read = False
         self._given: list[bytes] = []
-        """What the client got and nobody has read yet."""
+        """Bytes that the client received and that are not parsed yet."""
         self.rounds = 0
-        """Replies that did nothing but recall."""
+        """Replies that only recalled."""
         self.may_call = True
         """False for the last request: its model has to reply."""
         self.added: list[Any] = []
-        """Those replies and their results, as items behind the request."""
+        """Those replies and their results, as items after the request."""
         self.results: tuple[tuple[int, Any], ...] = ()
-        """Of calls beside the client's own, in the reply that ends the turn: each with its place among the calls."""
+        """Results for calls in the reply that ends the turn, which has calls of the client too: each with the index of
+        its call."""
         self.asked: list[str] = []
-        """Its calls of our tools, in words."""
+        """The lines of its calls of our tools."""
         self.unanswered: tuple[Any, ...] = ()
-        """What represents the results of calls that nobody answers any more, at the end of the turn."""
+        """Results that state that calls at the end of the turn were not answered."""
         self.spent = CanonicalUsage()
-        """By the replies that the client does not see."""
+        """The usage of the replies that the client does not see."""
         self.cost_micros = 0
         self.first_usage: CanonicalUsage | None = None
         self.asks_again = False
@@ -595,11 +574,11 @@ class RecallTurn:
         self._merged = MergedReply(wire.dialect, names)
 
     def fields(self) -> dict[str, bytes]:
-        """The fields of the request to change: its tools, and that none may be called where that continued too long."""
-        return {"tools": self._tools, **({} if self.may_call else no_calls(self.wire.dialect))}
+        """The changed fields of the request: its tools, and after too many rounds that none may be called."""
+        return {"tools": self._tools, **({} if self.may_call else self.wire.no_calls)}
 
     def items(self, shown: Sequence[bytes]) -> Sequence[bytes]:
-        """The items of the request with what was added."""
+        """The items of the request with the added ones."""
         return [*shown, *map(write_json, self.added)] if self.added else shown
 
     def begin_reply(self, reader: ReplyReader, content_type: str) -> None:
@@ -609,7 +588,7 @@ class RecallTurn:
         self._merged.begin_reply(content_type)
 
     def feed(self, chunk: bytes) -> bytes:
-        """What the client gets of a reply now."""
+        """The bytes of a reply to pass on now."""
         return self._noted(self._merged.feed(chunk))
 
     def next_reply(self) -> bytes:
@@ -620,14 +599,14 @@ class RecallTurn:
         return self._noted(self._merged.end())
 
     def reader(self) -> MergedReader:
-        """Reads the reply as the client has it so far. Only a reply that is recorded is read a second time."""
+        """Parses the reply as the client has it so far. Only a reply that is recorded is parsed a second time."""
         for chunk in self._given:
             self._reader.feed(chunk)
         self._given.clear()
         return self._reader
 
     def recorded(self, reader: ReplyReader) -> ReplyReader:
-        """What is recorded of a turn that ended, for the reader of its last reply."""
+        """The reader of the reply to record at the end of a turn; `reader` is that of its last reply."""
         if not self.asked:
             return reader
         whole = self.reader()

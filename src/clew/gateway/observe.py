@@ -1,11 +1,11 @@
-"""Those who watch a gateway: observers, the log, figures for Prometheus, spans for OpenTelemetry, the feed of events.
+"""Observers of a gateway: the log, metrics for Prometheus, spans for OpenTelemetry, the feed of events.
 
-An observer gets figures and names, and never a message, a header or a query. One that fails is logged, and stops
-nothing. Labels of figures have a few known values: nothing that a client writes becomes one, so that no client can fill
-a memory with series, and none tells an owner, a session, a key or a model. Where several workers answer on one port,
-each page has the figures of all of them: they count in files of a folder that `PROMETHEUS_MULTIPROC_DIR` names. The
-names of spans are those of the conventions for generative AI, written down here because they change from version to
-version of the packages. Each caller follows the events of its own conversations, in this process.
+An observer gets figures and names, and never a message, a header or a query. Its failure is logged, and affects no
+request. Labels of metrics have a few known values: no text of a client becomes one, so that clients cannot create
+series, and none names an owner, a session, a key or a model. Several workers on one port count in the files of
+`PROMETHEUS_MULTIPROC_DIR`, so that each page has the figures of all of them. The names of spans follow the conventions
+for generative AI; they are written here because the packages rename them. Each caller follows the events of its own
+conversations in this process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from clew.store import Store
 from clew.usage import CanonicalUsage
 
 LOG_FORMATS = ("text", "json", "none")
-# A client names its model: more than a name would be a text.
+# A client chooses the name of its model: anything longer could be a text.
 _MODEL = re.compile(r"[A-Za-z0-9_.:/@+\-]{1,100}")
 _MAX_WORDS = 300
 
@@ -70,10 +70,10 @@ class ExchangeRecord:
 
 
 class GatewayObserver:
-    """Told of what happens in a gateway. Each method does nothing unless it is overridden."""
+    """Is called for requests and events of a gateway. Each method does nothing unless it is overridden."""
 
     def began(self) -> None:
-        """A request for a model has come: what is told in its task, and in tasks begun there, belongs to it."""
+        """A request for a model begins: calls in its task, and in tasks started there, belong to it."""
 
     def exchange(self, record: ExchangeRecord) -> None:
         """A request for a model has ended."""
@@ -82,10 +82,10 @@ class GatewayObserver:
         """A request was refused by the gateway itself."""
 
     def sent(self, response_bytes: int) -> None:
-        """A response has gone out."""
+        """A response was sent."""
 
     def event(self, event: Event) -> None:
-        """Something happened in a conversation."""
+        """An event of a conversation."""
 
 
 class Observers(GatewayObserver):
@@ -114,7 +114,7 @@ class Observers(GatewayObserver):
             try:
                 getattr(observer, what)(*details)
             except Exception as problem:
-                # An observer is a listener: whatever fails in it must not stop a request.
+                # An observer is a listener: its failure must not stop a request.
                 _log.error("%s failed: %s", type(observer).__name__, where_it_failed(problem))
 
 
@@ -129,7 +129,7 @@ class ExchangeListener(GatewayObserver):
 
 
 def model_label(model: str) -> str:
-    """The model that a client named, where that is a name."""
+    """The model that a client named, where that looks like a name; else `other`."""
     return model if _MODEL.fullmatch(model) else "other" if model else ""
 
 
@@ -174,7 +174,7 @@ class ExchangeLog(GatewayObserver):
 
 
 def exchange_figures(record: ExchangeRecord) -> dict[str, Any]:
-    """All that is told of a request, as plain values; what is not known is left out."""
+    """The figures of a request as plain values, without unknown ones."""
     usage = record.usage
     figures = {
         "wire": record.wire,
@@ -216,14 +216,14 @@ def _exchange_words(figures: dict[str, Any]) -> str:
 
 
 class GatewayLogFormatter(logging.Formatter):
-    """Lines of Python's logging for the same stream: what failed and where, never the words of an exception."""
+    """Formats records of Python's logging for the same stream: with the place of a failure, never its text."""
 
     def __init__(self, *, is_json: bool) -> None:
         super().__init__()
         self._is_json = is_json
 
     def format(self, record: logging.LogRecord) -> str:
-        # The first line: asyncio and aiohttp quote in the next ones what they had in hand.
+        # The first line only: asyncio and aiohttp quote values in the next ones.
         words = redact_text(record.getMessage().partition("\n")[0][:_MAX_WORDS])
         problem = record.exc_info[1] if record.exc_info else None
         if problem is not None:
@@ -231,12 +231,12 @@ class GatewayLogFormatter(logging.Formatter):
         now = datetime.fromtimestamp(record.created, UTC)
         if not self._is_json:
             return f"{now.astimezone():%H:%M:%S} {record.levelname.lower()}: {words}"
-        told = {"time": now.isoformat(timespec="milliseconds"), "event": "log", "level": record.levelname.lower()}
-        return json.dumps({**told, "logger": record.name, "message": words})
+        line = {"time": now.isoformat(timespec="milliseconds"), "event": "log", "level": record.levelname.lower()}
+        return json.dumps({**line, "logger": record.name, "message": words})
 
 
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""Read by the library when it is first imported."""
+"""Read by prometheus_client when it is first imported."""
 METRICS_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _STATUSES = frozenset(
@@ -282,13 +282,13 @@ class GatewayMetrics(GatewayObserver):
         self._summary_cost = counter("summary_cost_dollars", "Their cost, as far as prices are known")
 
     def watch(self, name: str, about: str, value: Callable[[], int]) -> None:
-        """A figure that is asked for when somebody reads."""
+        """Add a gauge whose value is read with each page."""
         gauge = Gauge(f"clew_gateway_{name}", about, registry=self.registry, multiprocess_mode="livesum")
         self._watched.append((gauge, value))
 
     def page(self) -> bytes:
         """All figures, as `METRICS_TYPE`."""
-        self._ask()
+        self._read_gauges()
         if SHARED_FOLDER not in os.environ:
             return generate_latest(self.registry)
         from prometheus_client.multiprocess import MultiProcessCollector
@@ -297,11 +297,11 @@ class GatewayMetrics(GatewayObserver):
         MultiProcessCollector(together)  # type: ignore[no-untyped-call]
         return generate_latest(together)
 
-    def _ask(self) -> None:
+    def _read_gauges(self) -> None:
         for gauge, value in self._watched:
             gauge.set(value())
 
-    # -- what is told --------------------------------------------------------------------------------------------------
+    # -- counting ------------------------------------------------------------------------------------------------------
 
     def exchange(self, record: ExchangeRecord) -> None:
         client = record.client if record.client in _CLIENTS else "other"
@@ -321,13 +321,13 @@ class GatewayMetrics(GatewayObserver):
             self._tokens.labels("cache_write").inc(usage.cache_write_tokens)
             self._tokens.labels("output").inc(usage.output_tokens)
 
-    def refused(self, status: int, wire: str) -> None:  # noqa: ARG002 (its label would say nothing)
+    def refused(self, status: int, wire: str) -> None:  # noqa: ARG002 (as a label it would say nothing)
         self._refusals.labels(status_label(status)).inc()
 
     def sent(self, response_bytes: int) -> None:
         self._sent_bytes.inc(response_bytes)
         if SHARED_FOLDER in os.environ:
-            self._ask()  # another worker's page has it, too
+            self._read_gauges()  # for the pages of other workers
 
     def event(self, event: Event) -> None:
         match event:
@@ -344,7 +344,7 @@ class GatewayMetrics(GatewayObserver):
 
 
 def status_label(status: int) -> str:
-    """A status as a label: those that occur, and their hundreds for all others; `none` where there was no answer."""
+    """A status as a label: itself where it is common, else its hundred; `none` without an answer."""
     if status in _STATUSES:
         return str(status)
     return f"{status // 100}xx" if 100 <= status < 600 else "none"
@@ -359,7 +359,7 @@ REQUEST_MODEL = "gen_ai.request.model"
 CONVERSATION = "gen_ai.conversation.id"
 COMPACTED = "gen_ai.conversation.compacted"
 INPUT_TOKENS = "gen_ai.usage.input_tokens"
-"""With those that were cached."""
+"""With the cached ones."""
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
 CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
@@ -367,14 +367,14 @@ REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
 STATUS = "http.response.status_code"
 ERROR = "error.type"
 PROVIDERS = {"chat": "openai", "responses": "openai", "messages": "anthropic", "gemini": "gcp.gemini"}
-"""By the wire that is spoken: who follows an address is not known."""
+"""By the wire: the provider behind an address is not known."""
 OPERATIONS = {"gemini": "generate_content"}
 _MAX_STARTED = 1_000
 _NANOSECONDS = 1_000_000_000
 
 
 class GatewayTelemetry(GatewayObserver):
-    """Turns what it is told into spans of a provider of tracers."""
+    """Turns exchanges and compactions into spans of a tracer provider."""
 
     def __init__(self, provider: TracerProvider, clock: Callable[[], int] = time.time_ns) -> None:
         from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -386,7 +386,7 @@ class GatewayTelemetry(GatewayObserver):
         self._started: dict[str, tuple[int, CompactionStarted]] = {}
         """Compactions under way, by their session."""
         self._under_way: ContextVar[Span | None] = ContextVar("exchange", default=None)
-        """The span of the exchange that is served in this task, or in the one that began it."""
+        """The span of the exchange that is served in this task, or in the one that started it."""
 
     def began(self) -> None:
         self._under_way.set(self._begin("exchange", None, None))
@@ -458,7 +458,7 @@ class GatewayTelemetry(GatewayObserver):
         from opentelemetry.context import Context
         from opentelemetry.trace import set_span_in_context
 
-        # A context of its own: no span of the client is continued, since its headers are for the provider.
+        # A new context: no span of the client is continued, since its headers are for the provider.
         context = Context() if parent is None else set_span_in_context(parent, Context())
         return self._tracer.start_span(
             name, context, kind=self._kind, start_time=self._clock() if start is None else start
@@ -472,7 +472,7 @@ class GatewayTelemetry(GatewayObserver):
 
 
 def exporting_provider() -> Any:
-    """What sends spans where the variables of OpenTelemetry say (`OTEL_EXPORTER_OTLP_ENDPOINT` and the others)."""
+    """A tracer provider that exports as the variables of OpenTelemetry say (`OTEL_EXPORTER_OTLP_ENDPOINT` etc.)."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
@@ -487,14 +487,14 @@ def exporting_provider() -> Any:
 
 
 MAX_WAITING = 1_000
-"""Events that a slow follower may leave behind; the oldest are dropped then, and it is told how many."""
+"""Events that may wait for a slow follower; then the oldest are dropped, and their number is sent."""
 _MAX_KNOWN = 4_096
 _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
 class ToldEvent:
-    """An event as a follower gets it."""
+    """An event for a follower."""
 
     name: str
     fields: dict[str, Any]
@@ -502,7 +502,7 @@ class ToldEvent:
 
 @dataclass(slots=True)
 class EventFollower:
-    """One caller that listens."""
+    """A caller that follows events."""
 
     waiting: deque[Event] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
     has_more: asyncio.Event = field(default_factory=asyncio.Event)
@@ -515,13 +515,13 @@ class EventFollower:
 
 
 class EventFeed:
-    """Hands events to those who follow them."""
+    """Gives events to those who follow them."""
 
     def __init__(self, store: Store, events: Events) -> None:
         self._store = store
         self._followers: list[EventFollower] = []
         self._known: dict[str, tuple[str, str]] = {}
-        """The owner and the conversation of each session that was asked for."""
+        """The owner and the conversation of each session that was looked up."""
         events.listen(self._take)
 
     def _take(self, event: Event) -> None:
@@ -530,7 +530,7 @@ class EventFeed:
 
     @contextmanager
     def follower(self) -> Iterator[EventFollower]:
-        """Listens from now on, for as long as the block lasts."""
+        """Follow events during the block."""
         made = EventFollower()
         self._followers.append(made)
         try:
@@ -539,7 +539,7 @@ class EventFeed:
             self._followers.remove(made)
 
     async def events_for(self, owner: str | None, follower: EventFollower) -> AsyncIterator[ToldEvent]:
-        """The events of an owner that wait, and no more; None: of everybody."""
+        """The waiting events of an owner; None: of all owners."""
         follower.has_more.clear()
         if follower.dropped:
             dropped, follower.dropped = follower.dropped, 0

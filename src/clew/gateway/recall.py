@@ -1,14 +1,13 @@
-"""Recall behind the gateway: the model of a folded conversation may search it and open its messages.
+"""Recall in the gateway: the model of a folded conversation may search it and open its messages.
 
-Two tools follow the client's own in each request of a conversation that was folded. The gateway answers their
-calls from the store and asks again; the client receives one reply without them. What the model saw that the client did
-not is kept with the conversation and put back at its place in later requests, until the next fold. Leaving it out is
-always valid: the client's own items are a whole conversation without it.
+Two tools are added after the client's own in each request of a folded conversation. The gateway answers their calls
+from the store and asks the model again; the client receives one reply without them. These calls and results are stored
+with the conversation and put back at their place in later requests, until the next fold. A request without them is
+valid too: the client's own items are a complete conversation.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
+
+from msgspec import convert, to_builtins
 
 from clew.errors import ClewError, InvalidArgument, StoreError
 from clew.events import HistoryRecalled
@@ -33,7 +34,7 @@ from clew.gateway.wires import (
     read_json,
     write_json,
 )
-from clew.messages import DialectName, History, calls_of, name_of_call, text_of
+from clew.messages import DialectName, History, Item, ToolCall, arguments_of_call, calls_of, name_of_call, text_of
 from clew.store import AUXILIARY, RECALLS, EngineRecord, SearchHit, SearchScope
 from clew.tokens import counter_for
 from clew.turn import (
@@ -53,7 +54,7 @@ from clew.turn import (
 from clew.usage import CanonicalUsage
 
 if TYPE_CHECKING:
-    from clew.gateway.exchange import Exchange
+    from clew.gateway.exchange import GatewayExchange
 
 SEARCH, OPEN = "clew_search", "clew_open"
 RECALL_TOOLS = frozenset((SEARCH, OPEN))
@@ -67,18 +68,14 @@ _DESCRIBED: tuple[tuple[str, str, dict[str, Any], str], ...] = (
         "messages",
     ),
 )
-# Clew's own tools in a client's list, under whatever prefix the client gives to an MCP server.
+# Clew's own tools in a client's list, with any prefix that the client gives to an MCP server.
 _OWN_TOOL = re.compile(rb'"name"\s*:\s*"(?:[^"]*[_.:/-])?clew[_.:/-]')
 _LINE_CHARS = 200
 _CACHED_BYTES = 1024 * 1024
-_CLIENT_CALLS = frozenset(
-    "function_call custom_tool_call local_shell_call shell_call apply_patch_call computer_call".split()
-)
-"""Items of Responses that the client answers."""
 
 
 def _declared(dialect: DialectName) -> list[Any]:
-    """The two tools as a list of the wire has them."""
+    """The definitions of the two tools on a wire."""
     tools = []
     for name, about, properties, required in _DESCRIBED:
         schema = {"type": "object", "properties": properties, "required": [required]}
@@ -112,23 +109,23 @@ def turn_for(request: WireRequest) -> RecallTurn:
 
 
 def tool_tokens(dialect: DialectName, count: Any) -> int:
-    """How many tokens the two tools take on a wire, by a counter of texts."""
+    """The tokens of the two tools on a wire, by a counter of texts."""
     tokens: int = count(_TOOLS[dialect].decode())
     return tokens
 
 
 def may_offer(request: WireRequest, query: Mapping[str, str]) -> bool:
-    """Whether the model of a request can be given more tools, and its reply be changed, without the client noticing.
+    """Whether tools can be added to a request, and its reply be changed, without the client noticing.
 
-    Not where the client has no tools, forces or forbids a call, gives the reply a schema or a grammar, asks for several
-    choices, or has Clew's own tools over MCP.
+    False where the client has no tools, forces or forbids a call, gives the reply a schema or a grammar, asks for
+    several choices, or has Clew's own tools over MCP.
     """
     body, wire = request.body, request.wire
     tools = body.field("tools").strip()
     if not request.has_tools or not tools.startswith(b"[") or _has_own_tools(tools):
         return False
     try:
-        return wire.text_fields(body) == {} and _ALLOWS[wire.dialect](body, query)
+        return wire.text_fields(body) == {} and wire.takes_more_tools(body, query)
     except UnreadableBody:
         return False
 
@@ -138,181 +135,66 @@ def _has_own_tools(tools: bytes) -> bool:
     return _OWN_TOOL.search(tools) is not None
 
 
-def _chat_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
-    is_free = all(body.value(name) in (None, "auto") for name in ("tool_choice", "function_call"))
-    return is_free and body.value("functions") is None and body.value("n") in (None, 1)
-
-
-def _responses_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
-    return body.value("tool_choice") in (None, "auto") and body.value("background") in (None, False)
-
-
-def _messages_allows(body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG001
-    choice = body.value("tool_choice")
-    return choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
-
-
-def _gemini_allows(body: RequestBody, query: Mapping[str, str]) -> bool:
-    """Beside other kinds of tools functions are refused; a stream that is a list of JSON is not taken apart.
-
-    Google reads the names with underscores too, which is not read here.
-    """
-    if "tool_config" in body or "generation_config" in body:
-        return False
-    config = body.value("toolConfig")
-    calling = config.get("functionCallingConfig") if isinstance(config, dict) else None
-    if isinstance(calling, dict) and (
-        str(calling.get("mode", "AUTO")).upper() not in ("AUTO", "MODE_UNSPECIFIED")
-        or calling.get("allowedFunctionNames")
-    ):
-        return False
-    generation = body.value("generationConfig")
-    if isinstance(generation, dict) and generation.get("candidateCount") not in (None, 1):
-        return False
-    tools = body.value("tools")
-    are_functions = isinstance(tools, list) and all(
-        isinstance(it, dict) and "functionDeclarations" in it for it in tools
-    )
-    return are_functions and query.get("alt", "sse") == "sse"
-
-
-_ALLOWS = {
-    "openai_chat": _chat_allows,
-    "responses": _responses_allows,
-    "anthropic": _messages_allows,
-    "gemini": _gemini_allows,
-}
-
-
-# -- calls and results -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyCall:
-    """A call of a reply that is answered, by the client or here."""
-
-    name: str
-    id: str | None
-    arguments: Mapping[str, Any]
-
-    @property
-    def is_own(self) -> bool:
-        return self.name in RECALL_TOOLS
-
-    @property
-    def line(self) -> str:
-        """The call in words: its tool and the texts that it gives."""
-        return " ".join([self.name, *(str(value) for value in self.arguments.values())])[:_LINE_CHARS]
-
-
-def calls_in(items: Sequence[Any], dialect: DialectName) -> list[ReplyCall]:
-    """The calls of a reply, in order."""
-    match dialect:
-        case "openai_chat":
-            functions = [
-                (it.get("function") or {}, it.get("id")) for item in items for it in item.get("tool_calls") or ()
-            ]
-            return [ReplyCall(str(it.get("name")), id, _arguments(it.get("arguments"))) for it, id in functions]
-        case "responses":
-            called = [item for item in items if item.get("type") in _CLIENT_CALLS]
-            return [ReplyCall(str(it.get("name")), it.get("call_id"), _arguments(it.get("arguments"))) for it in called]
-        case "anthropic":
-            blocks = [it for item in items for it in item["content"] if it.get("type") == "tool_use"]
-            return [ReplyCall(str(it.get("name")), it.get("id"), _arguments(it.get("input"))) for it in blocks]
-    parts = [it["functionCall"] for item in items for it in item["parts"] if isinstance(it.get("functionCall"), dict)]
-    return [ReplyCall(str(it.get("name")), it.get("id"), _arguments(it.get("args"))) for it in parts]
-
-
-def _arguments(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return {}
-    return value if isinstance(value, dict) else {}
-
-
-def result_of(call: ReplyCall, text: str, dialect: DialectName) -> dict[str, Any]:
-    """The result of a call: an item, or on two wires a part of one."""
-    match dialect:
-        case "openai_chat":
-            return {"role": "tool", "tool_call_id": call.id, "content": text}
-        case "responses":
-            return {"type": "function_call_output", "call_id": call.id, "output": text}
-        case "anthropic":
-            return {"type": "tool_result", "tool_use_id": call.id, "content": text}
-    own = {"id": call.id} if call.id else {}
-    return {"functionResponse": {**own, "name": call.name, "response": {"output": text}}}
-
-
-def result_items(results: Sequence[dict[str, Any]], dialect: DialectName) -> list[dict[str, Any]]:
-    """The results of a reply that calls nothing else, as items."""
-    match dialect:
-        case "anthropic":
-            return [{"role": "user", "content": list(results)}]
-        case "gemini":
-            return [{"role": "user", "parts": list(results)}]
-    return list(results)
-
-
-# -- what the client did not see ---------------------------------------------------------------------------------------
+# -- calls and results that the client did not see ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RecalledReply:
-    """A reply in whose place other items are sent: those with the calls of our tools, and their results.
+    """A reply that is sent with the calls of our tools and their results, which the client does not have.
 
-    Where the last of its replies called the client's tools too, `results` belong beside those that the client sends.
+    Where the last reply called the client's tools too, `results` are sent together with the client's own.
     """
 
     session: str
-    """The session that was shown: a fold opens another one, and ends it."""
+    """The session that was shown: a fold ends it, and opens another one."""
     number: int
     """Of the first message of the reply as the client has it."""
     messages: int
     said: str
-    """Its text and calls, hashed."""
+    """The hash of its text and calls."""
     items: tuple[Any, ...]
     results: tuple[tuple[int, Any], ...] = ()
-    """Each with its place among the calls."""
+    """Each with the index of its call."""
     asked: tuple[str, ...] = ()
-    """Its calls of our tools, in words."""
+    """The lines of its calls of our tools."""
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "session": self.session,
-            "number": self.number,
-            "messages": self.messages,
-            "said": self.said,
-            "items": list(self.items),
-            "results": [list(it) for it in self.results],
-            "asked": list(self.asked),
-        }
 
-    @classmethod
-    def from_json(cls, value: Any) -> RecalledReply:
-        results = tuple((int(place), item) for place, item in value["results"])
-        items, asked = tuple(value["items"]), tuple(value["asked"])
-        return cls(value["session"], value["number"], value["messages"], value["said"], items, results, asked)
+def _line_of(call: ToolCall) -> str:
+    """The name of the tool and the arguments of a call, as one line."""
+    return " ".join([name_of_call(call), *map(str, arguments_of_call(call).values())])[:_LINE_CHARS]
+
+
+def _results_of(calls: Sequence[ToolCall], texts: Sequence[str], reply: History) -> list[Any]:
+    """The items for the results of a reply's calls."""
+    results = [
+        Item({"role": "tool", "tool_call_id": call.get("id") or "", "content": text})
+        for call, text in zip(calls, texts, strict=True)
+    ]
+    return [it for it in reply.places([*reply.items, *results]) if not isinstance(it, int)]
+
+
+def _parts_of(results: Sequence[Any], dialect: DialectName) -> list[Any]:
+    """Each result alone: a part of an item for Anthropic and Gemini."""
+    field = {"anthropic": "content", "gemini": "parts"}.get(dialect)
+    return list(results) if field is None else [part for item in results for part in item[field]]
 
 
 def said_by(messages: Sequence[Any]) -> str:
-    """A hash of what messages say and call, however a client spells them."""
+    """A hash of the texts and the names of calls in messages, without the client's spelling of them."""
     texts = "".join("".join(text_of(message).split()) for message in messages)
     calls = [name_of_call(call) for message in messages for call in calls_of(message)]
     return blake2b(repr((texts, calls)).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def messages_of_reply(items: Sequence[Any], dialect: DialectName) -> Sequence[Any]:
-    """The messages that a reply is read as."""
+    """The items of a reply as messages."""
     return [item.message for item in History(dialect).extend(items)]
 
 
 def put_back(
     shown: list[bytes | int], at: int, count: int, recalled: RecalledReply, raw: Sequence[bytes], dialect: DialectName
 ) -> bool:
-    """Put what the client did not see into the items that are shown, for those from `at` on; False where it does not
-    fit there.
+    """Replace `count` shown items from `at` on by those of a recalled reply; False where they do not fit there.
 
     `shown` has the client's items by their place in `raw`.
     """
@@ -332,8 +214,8 @@ def put_back(
 def _with_results(
     behind: Sequence[bytes], results: Sequence[tuple[int, Any]], dialect: DialectName
 ) -> tuple[int, list[bytes | int]] | None:
-    """How many of the items behind a reply are the client's results, and what is sent for them: ours at the places of
-    their calls, the client's by their places. None where there are none.
+    """How many of the items after a reply are the client's results, and all results in the order of their calls. None
+    where there are none.
     """
     own = [(place, write_json(result)) for place, result in results]
     if dialect in ("openai_chat", "responses"):
@@ -360,19 +242,19 @@ def _is_result(item: bytes) -> bool:
 
 
 MAX_ROUNDS = 4
-"""So many replies that only recall are answered for one request."""
+"""Replies that only recall and are answered, for one request."""
 ROUND_TOKENS = 4_000
 """Of the results of one reply, at most."""
 _LEAST_TOKENS = 100
 _SHARE_WITHOUT_USAGE = 0.1
 """Of the window, for the results of a reply whose usage is not stated."""
 RECALL_HINT = f"{OPEN} opens them by number, and {SEARCH} finds them by words."
-"""In a handoff of a conversation whose model has the tools."""
-_MOSTRECALLS = 500
+"""For the handoff of a conversation whose model has the tools."""
+_MAX_RECALLS = 500
 _MOST_KNOWN = 2_000
 _MAX_QUERY_CHARS = 2_000
 _SMALLER_PAGES = 3
-"""So often a page is opened again with fewer characters, where its text has more tokens than usual."""
+"""Attempts to open a page with fewer characters, where its text has more tokens than usual."""
 _LIMIT = "Not answered: recall was used as often as it may be in one turn. Reply with what you know."
 
 _log = logging.getLogger("clew.gateway")
@@ -380,15 +262,15 @@ _log = logging.getLogger("clew.gateway")
 
 @dataclass(slots=True)
 class _KnownRecalls:
-    """What was recalled in a session, as this process knows it."""
+    """The recalled replies of a session, as far as known in this process."""
 
     last_reply: int | None
-    """The newest reply that it knows of: behind another one the store is asked again."""
+    """The newest known reply: where the newest one is another, the store is read again."""
     replies: list[RecalledReply] = field(default_factory=list)
 
 
 def _round_tokens(window: int, usage: CanonicalUsage | None, rounds: int) -> int:
-    """The tokens for the results of a reply: each round that is left and the reply have a part of the free window."""
+    """The tokens for the results of a reply: the free window is divided among the rounds left and the final reply."""
     if usage is None:
         return min(ROUND_TOKENS, int(_SHARE_WITHOUT_USAGE * window))
     free = window - usage.prompt_tokens - usage.output_tokens
@@ -405,7 +287,7 @@ class GatewayRecall:
         self._refused: set[tuple[str, str]] = set()
         """Owners and models whose upstream has refused the tools."""
 
-    def may_offer(self, exchange: Exchange) -> bool:
+    def may_offer(self, exchange: GatewayExchange) -> bool:
         """Whether the tools may be in a request, once its conversation is folded."""
         request, is_summary = exchange.request, exchange.own_compaction == "asked"
         if request is None or exchange.mode != "compact" or not exchange.is_recall_on or is_summary:
@@ -414,7 +296,7 @@ class GatewayRecall:
             return False
         return may_offer(request, exchange.http.query)
 
-    def refuse(self, exchange: Exchange, status: int, words: str) -> bool:
+    def refuse(self, exchange: GatewayExchange, status: int, words: str) -> bool:
         """Whether a refusal may be about the tools, which are then left out of this caller's requests for a model."""
         turn, request = exchange.recall, exchange.request
         if turn is None or request is None or turn.rounds or status not in (400, 404, 422, 500, 501):
@@ -428,9 +310,11 @@ class GatewayRecall:
 
     # -- before the upstream is asked ----------------------------------------------------------------------------------
 
-    async def offer(self, exchange: Exchange, turn: RecallTurn | None, items: Sequence[bytes]) -> Sequence[bytes]:
-        """Offer the tools for a folded conversation, with `turn` where one has begun; the items to send, with those
-        that its model saw and the client did not.
+    async def offer(
+        self, exchange: GatewayExchange, turn: RecallTurn | None, items: Sequence[bytes]
+    ) -> Sequence[bytes]:
+        """Offer the tools for a folded conversation, in `turn` where one has begun; the items to send, with those that
+        its model saw and the client did not.
         """
         request, opened, conversation = exchange.request, exchange.opened, exchange.conversation
         if request is None or opened is None or conversation is None or opened.shown is None:
@@ -442,14 +326,14 @@ class GatewayRecall:
         shown = list(opened.shown)
         # Some of them may have been changed on their way.
         own = {place: item for place, item in zip(shown, items, strict=True) if isinstance(place, int)}
-        for recalled in reversed(known.replies):  # so that the places before it stay
+        for recalled in reversed(known.replies):  # keeps the places before it
             self._put_back(exchange, opened, shown, recalled, request)
         opened.shown = shown
         return [it if isinstance(it, bytes) else own[it] for it in shown]
 
     def _put_back(
         self,
-        exchange: Exchange,
+        exchange: GatewayExchange,
         opened: OpenConversation,
         shown: list[bytes | int],
         recalled: RecalledReply,
@@ -477,12 +361,12 @@ class GatewayRecall:
             ]
 
     async def _recalled(self, conversation: Conversation) -> _KnownRecalls:
-        """What was recalled since the newest fold; read from the store where another process may have replied."""
+        """The recalled replies since the newest fold; read from the store where another process may have replied."""
         session, last = conversation.session, _last_reply(conversation)
         known = self._known.get(session)
         if known is None or known.last_reply != last:
-            records = await self._runtime.store.engine_records(session, RECALLS, limit=_MOSTRECALLS)
-            replies = [RecalledReply.from_json(it.value) for it in records if it.value["session"] == session]
+            records = await self._runtime.store.engine_records(session, RECALLS, limit=_MAX_RECALLS)
+            replies = [convert(it.value, RecalledReply) for it in records if it.value["session"] == session]
             known = _KnownRecalls(last, sorted(replies, key=lambda it: it.number))
             self._keep(session, known)
         return known
@@ -492,42 +376,42 @@ class GatewayRecall:
             self._known.clear()
         self._known[session] = known
 
-    # -- behind a reply ------------------------------------------------------------------------------------------------
+    # -- after a reply -------------------------------------------------------------------------------------------------
 
-    async def goes_on(self, exchange: Exchange, turn: RecallTurn, reader: ReplyReader) -> bool:
-        """Whether a reply does nothing but recall: then its calls are answered, and the model is to be asked again."""
+    async def goes_on(self, exchange: GatewayExchange, turn: RecallTurn, reader: ReplyReader) -> bool:
+        """Whether a reply only recalls: then its calls are answered here, and the model is to be asked again."""
         conversation, reply = exchange.conversation, reader.reply(exchange.model)
         if conversation is None or reply is None:
             return False
-        dialect = turn.wire.dialect
-        items = reader.items()
-        calls = calls_in(items, dialect)
-        own = [call for call in calls if call.is_own]
+        dialect, items = turn.wire.dialect, reader.items()
+        history = History(dialect)
+        calls = [call for item in history.extend(items) for call in calls_of(item.message)]
+        own = [(at, call) for at, call in enumerate(calls) if name_of_call(call) in RECALL_TOOLS]
         if not own:
             return False
-        turn.asked += [call.line for call in own]
+        turn.asked += [_line_of(call) for _, call in own]
         is_whole = reply.finish == "tool_calls"
         tokens = _round_tokens(conversation.window.tokens, reader.usage(), turn.rounds)
         is_answered = is_whole and turn.rounds < MAX_ROUNDS and tokens >= _LEAST_TOKENS
-        texts = await self._answers(conversation, own, tokens) if is_answered else [_LIMIT] * len(own)
-        results = [result_of(call, text, dialect) for call, text in zip(own, texts, strict=True)]
+        share = tokens // len(own)
+        texts = [await self._answer(conversation, call, share) if is_answered else _LIMIT for _, call in own]
+        results = _results_of([call for _, call in own], texts, history)
         if len(own) < len(calls):
-            places = [at for at, call in enumerate(calls) if call.is_own]
-            turn.results = tuple(zip(places, results, strict=True))
+            turn.results = tuple(zip((at for at, _ in own), _parts_of(results, dialect), strict=True))
             return False
         if not is_whole or turn.rounds > MAX_ROUNDS:
-            turn.unanswered = tuple(result_items(results, dialect))
+            turn.unanswered = tuple(results)
             return False
         turn.rounds += 1
         turn.may_call = turn.rounds <= MAX_ROUNDS
-        turn.added += [*items, *result_items(results, dialect)]
+        turn.added += [*items, *results]
         await self._charge(exchange, turn, conversation, reader)
         return True
 
     async def _charge(
-        self, exchange: Exchange, turn: RecallTurn, conversation: Conversation, reader: ReplyReader
+        self, exchange: GatewayExchange, turn: RecallTurn, conversation: Conversation, reader: ReplyReader
     ) -> None:
-        """Record a reply that the client does not see as a call of its own, and charge it to the caller."""
+        """Record a reply that the client does not see as a separate call, and charge it to the caller."""
         usage = reader.usage()
         if usage is None:
             return
@@ -541,7 +425,7 @@ class GatewayRecall:
         except ClewError as problem:
             _log.error("a recall could not be charged: %s", where_it_failed(problem))
 
-    async def keep(self, exchange: Exchange, turn: RecallTurn, reader: ReplyReader) -> None:
+    async def keep(self, exchange: GatewayExchange, turn: RecallTurn, reader: ReplyReader) -> None:
         """Store what the model saw and the client does not, before the client has the end of its reply."""
         conversation, taken = exchange.conversation, exchange.taken
         if conversation is None or taken is None or not reader.is_complete:
@@ -560,7 +444,7 @@ class GatewayRecall:
         said = said_by(messages)
         recalled = RecalledReply(session, number, len(messages), said, items, turn.results, tuple(turn.asked))
         try:
-            record = EngineRecord(f"{number}.{said}", recalled.as_json(), number + len(messages))
+            record = EngineRecord(f"{number}.{said}", to_builtins(recalled), number + len(messages))
             await self._runtime.store.put_engine_records(session, RECALLS, [record])
         except StoreError as problem:
             _log.error("a recall could not be kept: %s", where_it_failed(problem))
@@ -569,23 +453,20 @@ class GatewayRecall:
         opened, request = exchange.opened, exchange.request
         if opened is None or opened.shown is None or request is None or turn.results:
             return
-        if opened.shown_of == len(request.items):  # no other request came: what is counted next has this too
+        if opened.shown_of == len(request.items):  # no other request was received: the next count includes these items
             opened.shown = [*opened.shown, *map(write_json, items)]
             opened.shown_of += len(given)
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
-    async def _answers(self, conversation: Conversation, calls: Sequence[ReplyCall], tokens: int) -> list[str]:
-        """The texts for calls of our tools, within the tokens of a round."""
-        share = tokens // len(calls)
-        return [await self._answer(conversation, call, share) for call in calls]
-
-    async def _answer(self, conversation: Conversation, call: ReplyCall, tokens: int) -> str:
+    async def _answer(self, conversation: Conversation, call: ToolCall, tokens: int) -> str:
+        """The text for a call of our tools, within so many tokens."""
+        name, given = name_of_call(call), arguments_of_call(call)
         try:
-            if call.name == SEARCH:
-                text, numbers = await self._search(conversation, _text(call, "query"), tokens)
+            if name == SEARCH:
+                text, numbers = await self._search(conversation, _text(given, "query"), tokens)
             else:
-                text, numbers = await self._open(conversation, _text(call, "messages"), _text(call, "around"), tokens)
+                text, numbers = await self._open(conversation, _text(given, "messages"), _text(given, "around"), tokens)
         except InvalidArgument as problem:
             text, numbers = str(problem), ()
         except StoreError as problem:
@@ -593,7 +474,7 @@ class GatewayRecall:
             text, numbers = "The history cannot be read now.", ()
         text = _within(text, tokens, conversation.target.model)
         used = counter_for(conversation.target.model).text(text)
-        self._runtime.events.emit(HistoryRecalled(conversation.session, call.name, numbers, used))
+        self._runtime.events.emit(HistoryRecalled(conversation.session, name, numbers, used))
         return text
 
     async def _search(self, conversation: Conversation, query: str, tokens: int) -> tuple[str, tuple[str, ...]]:
@@ -660,8 +541,8 @@ def _last_reply(conversation: Conversation) -> int | None:
     return next((seq for at in places if (seq := view.seqs[at]) is not None), None)
 
 
-def _text(call: ReplyCall, name: str) -> str:
-    value = call.arguments.get(name)
+def _text(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
     text = f"m{value}" if isinstance(value, int) and name == "messages" else value if isinstance(value, str) else ""
     return text[:_MAX_QUERY_CHARS].encode("utf-8", "replace").decode()
 

@@ -1,6 +1,6 @@
-"""The gateway's server: which paths there are, who may call them, and how large a request may be.
+"""The HTTP server of a gateway: its paths, and the checks of every request.
 
-No policy of conversations is here: a request is checked, handed to `Exchanges`, and its answer passed back.
+A request for a model is checked and given to `Exchanges`; this module knows nothing of conversations.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from clew.store import KeyStore
 PAGE_BOUNDS = RequestBounds(body_bytes=8 * 1024 * 1024)
 PAGE_LIMITS = CallLimits(per_minute=3_000, at_once=64, total_at_once=256)
 HOME = "/dashboard/"
-"""Where the pages begin: the bare address of a server of pages leads there."""
+"""The bare address of a page server redirects to it."""
 IDLE_CHECK_SECONDS = 15.0
 TOKEN_HEADER = "x-clew-token"  # noqa: S105 (a name)
 READY_SECONDS = 2.0
-"""The store and the resolver have so long to answer; and so long their answers are told again."""
+"""How long the store and the resolver may take to answer, and how long their answers are reused."""
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", DESCRIPTION_PATH})
-"""Answered to everybody who may call at all: they say nothing but that the gateway is there, and what it offers."""
+"""Answered without a credential: they say only that the gateway is there, and describe its API."""
 _CALLER = web.RequestKey("caller", Caller)
 _EVERYTHING = "/{path}"
 
@@ -80,20 +80,20 @@ class GatewayOptions:
     host: str = "127.0.0.1"
     port: int = 0
     names: frozenset[str] = frozenset()
-    """Names beside the loopback ones under which clients may call it."""
+    """Further host names under which clients may call it, beside the loopback ones."""
     limits: CallLimits = field(default_factory=CallLimits)
     bounds: RequestBounds = field(default_factory=RequestBounds)
     is_port_shared: bool = False
     """Whether several processes answer on the port."""
     token: str = field(default="", repr=False)
-    """What a caller must show whom no credential tells apart from other users of this machine: in `x-clew-token`, or as
-    the first part of the path. Empty: nobody has to."""
+    """The token that a caller without a distinctive credential must send, in `x-clew-token` or as the first part of the
+    path, since any user of this machine could be it. Empty: no token is needed."""
     needs_token: bool = False
-    """Whether everybody must show it, and not only who reads conversations."""
+    """Whether every request needs the token, and not only those that read conversations."""
 
 
 class _Listener(ABC):
-    """Listens, checks requests before anything is done for them, and answers what fails. Closes what it opened."""
+    """Listens, checks requests before they are handled, and answers failures."""
 
     def __init__(self, options: GatewayOptions, keys: KeyStore | None = None, pages: ServedPages | None = None) -> None:
         self.options = options
@@ -129,11 +129,11 @@ class _Listener(ABC):
 
     @abstractmethod
     async def _served(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check a request and have it handled; `Refusal` where it is not served."""
+        """Check a request and have it handled; raises `Refusal`."""
 
     @abstractmethod
     def _refused(self, request: web.Request, refusal: Refusal) -> web.Response:
-        """The answer to a request that is not served."""
+        """The response to a refused request."""
 
     async def __aenter__(self) -> Self:
         self._application = self.application()
@@ -167,7 +167,7 @@ class _Listener(ABC):
         except (web.HTTPException, ConnectionError):
             raise
         except Exception as problem:
-            # The outermost door: what went wrong is told by its place, since its words may quote a message.
+            # The outermost door. The log has the place of the failure only: its text may quote a message.
             _log.error("a request failed: %s", where_it_failed(problem))
             if request.writer.output_size > 0:
                 raise ConnectionError("the response has begun") from None
@@ -175,9 +175,9 @@ class _Listener(ABC):
 
 
 class PageServer(_Listener):
-    """Listens for pages alone. `async with PageServer(pages, "127.0.0.1", 0) as server: ... server.address ...`.
+    """Serves pages alone. `async with PageServer(pages, "127.0.0.1", 0) as server: ... server.address ...`.
 
-    Who asks is told by the pages themselves, by what people sign in with.
+    The pages identify callers by their own sign-in.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class PageServer(_Listener):
         if not is_plain_path(request.raw_path) or not self._is_page(request.path):
             raise Refusal(404, f"there is nothing at {request.method} {request.path[:200]}")
         async with self.meter.admit(request.remote or ""):
-            # Kept where aiohttp keeps it, so that no handler reads a body in another way.
+            # Set where aiohttp keeps it, so that no handler reads the body in another way.
             request._read_bytes = await read_body(request, self.options.bounds)
             return await handler(request)
 
@@ -271,7 +271,7 @@ class GatewayServer(_Listener):
             await self.exchanges.look_after_idle()
 
     async def _served(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Every path that is not open has a caller who may call it."""
+        """Identify the caller of every path that is not open, and check its limits."""
         arrived, request, handler = request, *await self._without_token(request, handler)
         self._names.check(request)
         has_token = request is not arrived or self._is_token(request.headers.get(TOKEN_HEADER, ""))
@@ -281,11 +281,11 @@ class GatewayServer(_Listener):
             raise Refusal(401, "this gateway is for one program, which has its token")
         if not is_plain_path(request.raw_path) or not _is_served(request):
             if wire_path(request.path) is not None and request.headers.get("Upgrade", "").lower() == "websocket":
-                # Codex tries this first. By a 426 it continues with POST at once, by a 404 after seven attempts.
+                # Codex tries this first. After a 426 it uses POST at once, after a 404 it tries seven times.
                 raise Refusal(426, "the gateway has no WebSocket here: send a POST", {"Upgrade": "HTTP/1.1"})
             raise Refusal(404, f"the gateway does not serve {request.method} {request.path[:200]}")
         if self._is_page(request.path):
-            # A page for people, who sign in there: its own calls tell who asks.
+            # A page for people: its calls identify the caller by the sign-in.
             async with self.meter.admit(f"page:{request.remote}"):
                 request._read_bytes = await read_body(request, PAGE_BOUNDS)
                 response = await handler(request)
@@ -299,7 +299,7 @@ class GatewayServer(_Listener):
                 "gateway.token in Clew's folder, or use a key (`clew keys create`)",
             )
         async with self.meter.admit(caller.key or caller.owner):
-            # Kept where aiohttp keeps it, so that no handler reads a body in another way.
+            # Set where aiohttp keeps it, so that no handler reads the body in another way.
             request._read_bytes = await read_body(request, self.options.bounds)
             if caller.is_signed:
                 self.callers.check_signature(arrived, request._read_bytes)
@@ -318,7 +318,7 @@ class GatewayServer(_Listener):
         return web.json_response(body, status=refusal.status, headers=refusal.headers)
 
     async def _without_token(self, request: web.Request, handler: Handler) -> tuple[web.Request, Handler]:
-        """A request whose path begins with the token, as if it did not; any other one as it is."""
+        """The request and its handler, without the token where the path begins with it."""
         plain = self._request_without_token(request)
         if plain is request:
             return request, handler
@@ -337,7 +337,7 @@ class GatewayServer(_Listener):
         return bool(self.options.token) and is_same_secret(shown, self.options.token)
 
     async def _expected(self, request: web.Request) -> None:
-        """Let a client continue that asks before it sends its body, unless that is too large."""
+        """Answer `Expect: 100-continue`, unless the body is too large."""
         with suppress(Refusal):
             check_length(request, self.options.bounds)
             assert request.transport is not None
@@ -370,7 +370,7 @@ class GatewayServer(_Listener):
         return await self.exchanges.answer(request, path, caller, await request.read())
 
     async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """A request that is no conversation, as it is."""
+        """Pass a request for the list of models unchanged."""
         kind = _models_kind(request)
         upstream = self._upstreams.of_model("", kind)
         headers = passed_headers(request.headers, caller.withheld())
@@ -394,7 +394,7 @@ def _sent_bytes(response: web.StreamResponse) -> int:
 
 
 async def _state_of(asked: Awaitable[None]) -> str:
-    """`ok`, or a short reason; details go to the log."""
+    """`ok`, or a short reason; the log has the details."""
     try:
         await asyncio.wait_for(asked, READY_SECONDS)
     except TimeoutError:
@@ -406,7 +406,7 @@ async def _state_of(asked: Awaitable[None]) -> str:
 
 
 def _models_kind(request: web.Request) -> str:
-    """Whose list of models is asked for."""
+    """The kind of upstream whose models are listed."""
     if "anthropic-version" in request.headers:
         return "messages"
     if request.path.startswith("/openai"):
@@ -416,7 +416,7 @@ def _models_kind(request: web.Request) -> str:
 
 
 def _is_served(request: web.Request) -> bool:
-    """Whether there is something at a path: a route of its own, a wire, or the models."""
+    """Whether a path is served: by a route, by a wire, or as a list of models."""
     route = request.match_info.route
     if route.resource is not None and route.resource.canonical != _EVERYTHING:
         return True
@@ -426,5 +426,5 @@ def _is_served(request: web.Request) -> bool:
 
 
 def caller_of(request: web.Request) -> Caller:
-    """Who sent a request: known for every path that is not open, before its handler is called."""
+    """The caller of a request to any path that is not open."""
     return request[_CALLER]

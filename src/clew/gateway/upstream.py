@@ -38,14 +38,14 @@ from clew.usage import CanonicalUsage
 MAX_ERROR_BYTES = 1024 * 1024
 CONNECT_SECONDS = 15.0
 REACHED_SECONDS = 60.0
-"""So long an answer of the upstream shows that it can be reached."""
+"""How long an answer of the upstream shows that it can be reached."""
 SILENT_SECONDS = 600.0
 """The longest silence of the upstream: models think for minutes."""
 _PIECE_BYTES = 256 * 1024
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# For Clew, or with the addresses of callers, which are not a provider's business.
+# For Clew, or with the addresses of callers, which providers do not get.
 _NOT_PASSED_BEGINNINGS = ("x-clew-", "x-forwarded-")
-# Of one connection, or of the body as it was between the client and us.
+# Of one connection, or of the encoding of the body between the client and the gateway.
 _NOT_PASSED = frozenset(
     "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade"
     " host content-length content-encoding accept-encoding expect forwarded via x-real-ip".split()
@@ -59,7 +59,7 @@ class UpstreamUnreachable(Exception):  # noqa: N818 (reads as what it says)
     """The upstream could not be reached, or hung up before it answered."""
 
 
-# What is served at the addresses of providers, where several upstreams are named without saying what each is for.
+# The wires at the addresses of providers, for several upstreams without configured wires.
 _SERVED = (
     (re.compile(r"api\.anthropic\.com"), "messages"),
     (re.compile(r"api\.openai\.com"), "chat responses"),
@@ -90,7 +90,7 @@ class UpstreamServer:
         key: str | None = None,
         aws: AwsCredential | None = None,
     ) -> None:
-        """`wires` and `models`, which may have `*`, say what it serves: everything without. `key` is ours for it."""
+        """`wires` and `models`, which may have `*`, limit what it serves. `key` is the gateway's own for it."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidArgument(
@@ -104,7 +104,7 @@ class UpstreamServer:
         if unknown := sorted(set(wires) - KINDS):
             raise InvalidArgument(f"there is no wire {unknown[0]!r}", remedy=f"there are {', '.join(sorted(KINDS))}")
         self.written = url
-        """The address as it was given."""
+        """The configured address."""
         self.key = key
         self.aws = aws
         self.models = tuple(models)
@@ -119,7 +119,7 @@ class UpstreamServer:
         self._find_proxy()
 
     def serves(self, kind: str, model: str) -> bool:
-        """Whether requests of a kind for a model go here; without a kind the model alone decides."""
+        """Whether it serves requests of a kind for a model; without a kind the model alone decides."""
         wanted = model.rpartition("/")[2].lower()
         is_for_model = not self.models or any(fnmatchcase(wanted, each.lower()) for each in self.models)
         return is_for_model and (not kind or not self.wires or kind in self.wires)
@@ -135,8 +135,8 @@ class UpstreamServer:
             self.wires = frozenset(_known_at(self.host).split())
 
     def _find_proxy(self) -> None:
-        """The proxy that the environment names. aiohttp would look for it with each request, and read `.netrc` too:
-        the credential of whoever runs this, in requests of others.
+        """Use the proxy that the environment names. aiohttp would look for it with each request, and read `.netrc`
+        too: the operator's credential would be in requests of callers.
         """
         named = None if self.host in _LOOPBACK or proxy_bypass(self.host) else getproxies().get(self._parts.scheme)
         if named:
@@ -151,7 +151,7 @@ class UpstreamServer:
 
     @property
     def base_url(self) -> str:
-        """Where OpenAI's paths begin."""
+        """The address that OpenAI's paths follow."""
         return urlunsplit((self._parts.scheme, self._parts.netloc, self._path or "/v1", "", ""))
 
     @property
@@ -161,9 +161,8 @@ class UpstreamServer:
     def url(self, path: str, query: str, kind: str = "") -> str:
         """The address of a path that a client asked for, with or without the version that the wire has.
 
-        The upstream is written as for the SDK of its wire: OpenAI's paths follow it as it is, Anthropic's behind
-        it with a version. A path of a cloud is forwarded as received. It was checked: no character of it means anything
-        else elsewhere. The query is as received.
+        The upstream is configured as for the SDK of its wire: OpenAI's paths follow it unchanged, Anthropic's with a
+        version. A path of a cloud is forwarded as received, since `is_plain_path` has checked it. So is the query.
         """
         if kind == "messages" and (found := _OF_ANTHROPIC.fullmatch(path)):
             own = "/anthropic" if path.startswith("/anthropic/") and not self._root.endswith("/anthropic") else ""
@@ -180,13 +179,13 @@ class UpstreamServer:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; the response is open as long as the block lasts, and leaving it early hangs up."""
         if self.aws is not None and not headers.get("Authorization", "").lower().startswith("bearer "):
-            # As late as this: a signature covers the body, and is good for minutes.
+            # Signed last: a signature covers the body, and is valid for minutes.
             signed = signed_headers(self.aws, method, url, headers.items(), body or b"", datetime.now(UTC))
             headers = CIMultiDict([*without_signature(headers.items()), *signed.items()])
         try:
             response = await self._client().request(
                 method,
-                # Encoded: nothing in it is decoded, quoted or resolved once more.
+                # Encoded already: aiohttp must not decode, quote or resolve anything in it.
                 URL(url, encoded=True),
                 headers=headers,
                 data=None if body is None else BodyPayload(body),
@@ -206,11 +205,11 @@ class UpstreamServer:
                 response.close()
 
     def has(self, url: str) -> bool:
-        """Whether an address is one of this server's."""
+        """Whether an address belongs to this server."""
         return url.startswith(f"{urlunsplit((*self._parts[:2], '', '', ''))}/")
 
     async def resolve(self) -> None:
-        """Look its address up, unless it has answered lately; raises `OSError`."""
+        """Resolve its host, unless it has answered recently; raises `OSError`."""
         if self._reached_at is not None and time.monotonic() - self._reached_at < REACHED_SECONDS:
             return
         port = self._parts.port or {"http": 80, "https": 443}[self._parts.scheme]
@@ -230,7 +229,7 @@ class UpstreamServer:
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
                 auto_decompress=False,
                 read_bufsize=2**18,
-                # A cookie that the upstream gives one caller is not sent with the requests of another.
+                # A cookie of one caller must not be sent with the requests of another.
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
@@ -250,19 +249,19 @@ class Upstreams:
         return self.servers[0]
 
     def route(self, kind: str, model: str = "") -> list[UpstreamServer]:
-        """Those that serve a request: the first one is asked, the others where it cannot answer. May be empty."""
+        """The servers for a request: the others are asked where the first one cannot answer. May be empty."""
         return [server for server in self.servers if server.serves(kind, model)]
 
     def of_model(self, model: str, kind: str = "") -> UpstreamServer:
-        """Where a model is asked; the first upstream where none is for it."""
+        """The server of a model; the first upstream where none is for it."""
         return next(iter(self.route(kind, model)), self.first)
 
     def at(self, url: str) -> UpstreamServer:
-        """The one that an address of `UpstreamServer.url` belongs to."""
+        """The server of an address that `UpstreamServer.url` gave."""
         return next((server for server in self.servers if server.has(url)), self.first)
 
     async def resolve(self) -> None:
-        """Look all addresses up, but for those that have answered lately; raises `OSError`."""
+        """Resolve the hosts of all servers that have not answered recently; raises `OSError`."""
         await asyncio.gather(*(server.resolve() for server in self.servers))
 
     async def close(self) -> None:
@@ -271,9 +270,7 @@ class Upstreams:
 
 
 class BodyPayload(Payload):
-    """A body that is there already, sent in pieces. aiohttp's own for bytes warns of large ones, and its own for files
-    copies them.
-    """
+    """Bytes that are sent in pieces. aiohttp's payload for bytes warns of large ones, that for files copies."""
 
     def __init__(self, body: bytes) -> None:
         super().__init__(body)
@@ -306,18 +303,18 @@ def passed_headers(headers: CIMultiDictProxy[str], withhold: frozenset[str] = fr
         and not lower.startswith(_NOT_PASSED_BEGINNINGS)
         and KEY_PREFIX not in value
     )
-    # Replies are read while they pass: in plain bytes, which the wires compress badly anyhow.
+    # Replies are parsed while they pass, so they must not be compressed.
     passed["Accept-Encoding"] = "identity"
     return passed
 
 
 def headers_back(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """The headers of a reply as they go back."""
+    """The headers of a reply to send to the client."""
     return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _NOT_PASSED_BACK)
 
 
 async def read_error(response: aiohttp.ClientResponse) -> bytes:
-    """The body of a refusal, as far as anybody reads one, or as far as received."""
+    """The body of a refusal, up to `MAX_ERROR_BYTES`, or as far as received."""
     body = bytearray()
     with suppress(aiohttp.ClientError, TimeoutError):
         while len(body) < MAX_ERROR_BYTES and (chunk := await response.content.readany()):
@@ -329,13 +326,16 @@ def _words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+# -- replies -----------------------------------------------------------------------------------------------------------
+
 PING_SECONDS = 10.0
-"""Between two signs of life while a request waits for a compaction."""
+"""Between two pings while a request waits for a compaction."""
 MAX_READ_BYTES = 64 * 1024 * 1024
-"""Of a reply: a longer one passes and is not recorded."""
+"""Of a reply: a longer one passes and is not stored."""
 CHARS_PER_TOKEN = 4
-"""Where nobody states the usage of a request that cannot be counted."""
+"""For the usage of a request that cannot be counted and whose reply states none."""
 _EVENT_END = re.compile(rb"\r?\n\r?\n")
+_LONGEST_END = 4
 _END_EVENTS = 3
 """Held back once the model has finished: the finish reason, the usage and the wire's own end."""
 _SHORT_BODY = 64 * 1024
@@ -345,7 +345,7 @@ _Value = TypeVar("_Value")
 
 
 class ReplyReader:
-    """Reads a reply while it passes; a reply that cannot be read passes all the same."""
+    """Parses a reply while it passes; a reply that cannot be parsed passes as well."""
 
     def __init__(self, wire: GatewayWire, content_type: str) -> None:
         self._accumulator = wire.accumulator()
@@ -355,9 +355,9 @@ class ReplyReader:
         self._body = bytearray()
         self._came = 0
         self._before: tuple[CanonicalUsage | None, int] = (None, 0)
-        """The usage and the characters of what was read and forgotten."""
+        """The usage and the characters of the part that was parsed and dropped."""
         self.problem = ""
-        """Why it is not read to the end: the error that came inside it, or what was no event."""
+        """Why it is not parsed to the end: an error inside the reply, or a malformed event."""
 
     @property
     def has_content(self) -> bool:
@@ -394,10 +394,7 @@ class ReplyReader:
         return not self.problem and self._accumulator.is_complete
 
     def usage(self) -> CanonicalUsage | None:
-        """The usage that was stated; of a reply that broke off with at least the output that came.
-
-        None where none was stated.
-        """
+        """The stated usage; for an incomplete reply with at least the received output. None where none was stated."""
         stated = self._before[0] or self._accumulator.usage()
         if stated is None or self.is_complete:
             return stated
@@ -405,11 +402,11 @@ class ReplyReader:
 
     @property
     def output_tokens(self) -> int:
-        """An estimate of the output that came."""
+        """An estimate of the received output."""
         return (self._before[1] + self._accumulator.content_chars) // CHARS_PER_TOKEN
 
     def reply(self, model: str) -> Reply | None:
-        """The reply; None where it did not come to its end."""
+        """The reply; None where it is incomplete."""
         if not self.is_complete:
             return None
         return self._accumulator.reply(Request(model, ()))
@@ -434,17 +431,16 @@ class ReplyReader:
 
 
 def _events_of(content_type: str) -> SseReader | FrameReader | None:
-    """What reads the events of a stream of this type; None where it is none."""
+    """The parser for a stream of this type; None for a body."""
     if STREAM_TYPE in content_type:
         return FrameReader()
     return SseReader() if "event-stream" in content_type else None
 
 
 class HeldEnd:
-    """Reads a reply and passes it on without its end, which the client gets once the reply is stored.
+    """Parses a reply and passes it on without its end, which the client gets once the reply is stored.
 
-    Of a stream the last events are held, from the one that says that the model has finished; of a body its last byte,
-    or all of a short one.
+    Of a stream the events from the finish reason on are held; of a body its last byte, or all of a short one.
     """
 
     def __init__(self, reader: ReplyReader) -> None:
@@ -452,7 +448,7 @@ class HeldEnd:
         self._held: list[bytes] = []
 
     def feed(self, chunk: bytes) -> bytes:
-        """Read a chunk; what the client may have now."""
+        """Parse a chunk; the bytes to pass on now."""
         if not self._reader.is_stream:
             self._reader.feed(chunk)
             whole = self.take() + chunk
@@ -467,18 +463,18 @@ class HeldEnd:
                 continue
             self._held.append(event)
             if len(self._held) > _END_EVENTS:
-                # Not the end: a reply with several choices continues after the first of them has finished.
+                # A reply with several choices continues after the first of them has finished.
                 passed.append(self._held.pop(0))
         return b"".join(passed)
 
     def take(self) -> bytes:
-        """What is held, to be passed on now."""
+        """The held bytes, which are not held any more."""
         held, self._held = b"".join(self._held), []
         return held
 
 
 def _split_events(chunk: bytes) -> list[bytes]:
-    """A chunk of a stream, cut behind each blank line."""
+    """Split a chunk of a stream after each blank line."""
     ends = [0, *(found.end() for found in _EVENT_END.finditer(chunk)), len(chunk)]
     return [chunk[start:end] for start, end in pairwise(ends) if start < end]
 
@@ -488,7 +484,7 @@ class StreamEvents:
 
     def __init__(self, content_type: str) -> None:
         self._frames = FrameReader() if STREAM_TYPE in content_type else None
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The events that these bytes complete: the data of each, and its bytes."""
@@ -500,14 +496,18 @@ class StreamEvents:
                 # These are no frames: the bytes pass as received.
                 yield b"", self._frames.take_rest()
             return
+        # A blank line may begin in the bytes that were searched before.
+        start = max(0, len(self._rest) - _LONGEST_END)
         self._rest += chunk
         at = 0
-        for end in _EVENT_END.finditer(self._rest):
-            raw = self._rest[at : end.end()]
-            at = end.end()
+        for end in [found.end() for found in _EVENT_END.finditer(self._rest, start)]:
+            raw = bytes(self._rest[at:end])
+            at = end
             lines = (line.rstrip(b"\r") for line in raw.split(b"\n"))
             yield b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:")), raw
-        self._rest = self._rest[at:]
+        del self._rest[:at]
+        if len(self._rest) > MAX_READ_BYTES:
+            yield b"", self.take_rest()  # no event is so long
 
     def encode(self, data: bytes, name: str = "") -> bytes:
         """An event with this data, and with a name where its wire has one."""
@@ -517,8 +517,10 @@ class StreamEvents:
 
     def take_rest(self) -> bytes:
         """The bytes of an event that is not complete."""
-        rest, self._rest = self._rest, b""
-        return rest if self._frames is None else self._frames.take_rest()
+        if self._frames is not None:
+            return self._frames.take_rest()
+        rest, self._rest = bytes(self._rest), bytearray()
+        return rest
 
 
 def stream_events(content_type: str) -> StreamEvents | None:
@@ -562,7 +564,7 @@ class UsageTeller:
 
 
 class ClientResponse:
-    """The response to one request: begun when its status is known, or earlier when the client must be kept waiting."""
+    """The response to one request: begun when its status is known, or earlier where the client has to wait."""
 
     def __init__(
         self, request: web.Request, wire: GatewayWire, *, is_stream: bool, ping_seconds: float = PING_SECONDS
@@ -590,7 +592,7 @@ class ClientResponse:
             await self._response.write(chunk)
 
     def write_last(self, chunk: bytes) -> None:
-        """What is sent together with the end."""
+        """Set the bytes that are sent together with the end."""
         self._last = chunk
 
     async def end(self) -> web.StreamResponse:
@@ -599,14 +601,14 @@ class ClientResponse:
         return self._response
 
     async def fail(self, status: int, message: str) -> web.StreamResponse:
-        """An error of our own: with its status, or as an event where the response has begun."""
+        """Send an error of the gateway: with its status, or as an event where the response has begun."""
         if self._response is None:
             return web.json_response(self.wire.error(status, message), status=status)
         await self.write(self.wire.error_event(status, message))
         return await self.end()
 
     async def waiting_for(self, work: Awaitable[_Value]) -> _Value:
-        """The result of work that may take long; a client that wants a stream gets signs of life meanwhile."""
+        """The result of work that may take long; a client that wants a stream gets pings until then."""
         if not self.is_stream:
             return await work
         self._ping_in_a_while()
@@ -616,11 +618,11 @@ class ClientResponse:
             if self._next_ping is not None:
                 self._next_ping.cancel()
             if self._pinging is not None:
-                # The reply must not begin in the middle of it.
+                # The reply must not begin inside a ping.
                 await asyncio.wait({self._pinging})
 
     async def chunks_of(self, content: StreamReader) -> AsyncIterator[bytes]:
-        """The chunks of a reply as they come; a client that wants a stream gets signs of life between them."""
+        """The chunks of a reply; a client that wants a stream gets pings between them."""
         while chunk := await self.waiting_for(content.readany()):
             yield chunk
 
@@ -632,6 +634,6 @@ class ClientResponse:
         self._ping_in_a_while()
 
     async def _ping(self) -> None:
-        with suppress(ConnectionError):  # the server stops whoever waits for a client that has gone
+        with suppress(ConnectionError):  # the server cancels the exchange of a client that hung up
             await self.begin(200, CIMultiDict({"Content-Type": self.wire.stream_type, "Cache-Control": "no-cache"}))
             await self.write(self.wire.ping)

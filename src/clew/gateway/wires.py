@@ -37,15 +37,15 @@ _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\(u[dD][89a-fA-F]..)
 
 
 class UnreadableBody(ValueError):  # noqa: N818 (reads as what it says)
-    """A body that is no JSON object. Whether that is wrong is for the upstream to say."""
+    """A body that is no JSON object. It passes: the upstream decides whether that is an error."""
 
 
 class NestedTooDeep(UnreadableBody):
-    """A body whose values are inside each other deeper than anything reads: about 1,000 levels."""
+    """A body with values that are nested deeper than about 1,000 levels."""
 
 
 class RequestBody:
-    """A JSON object, its fields in the order they came."""
+    """A JSON object with its fields in the received order."""
 
     __slots__ = ("_fields", "_values", "raw")
 
@@ -54,7 +54,7 @@ class RequestBody:
         try:
             self._fields = _fields_of(raw)
         except UnreadableBody:
-            # A client that cuts a text inside an emoji writes half of it: valid JSON, which msgspec does not take.
+            # A client that cuts a text inside an emoji writes half of it: valid JSON, which msgspec refuses.
             whole = without_lone_surrogates(raw)
             if whole == raw:
                 raise
@@ -72,11 +72,11 @@ class RequestBody:
         return bytes(self._fields.get(name, b""))
 
     def first_byte(self, name: str) -> bytes:
-        """The first byte of a field, which tells its kind; empty where there is none."""
+        """The first byte of a field, which shows its type; empty where there is none."""
         return bytes(memoryview(self._fields.get(name, b""))[:1])
 
     def value(self, name: str) -> Any:
-        """A field, read; None where there is none."""
+        """A parsed field; None where there is none."""
         if name not in self._fields:
             return None
         if name not in self._values:
@@ -169,10 +169,12 @@ def hashes_of(items: Sequence[bytes]) -> list[int]:
     return list(map(hash, items))
 
 
+# -- wires -------------------------------------------------------------------------------------------------------------
+
 MAX_MODEL_CHARS = 200
-"""A longer name is no model's, and nothing is looked up for it."""
+"""A longer name is no model's, and is not looked up."""
 MAX_ITEMS = 50_000
-"""A longer history is not read: the largest real ones have some thousands."""
+"""A longer history is not parsed: the largest real ones have some thousands."""
 _PROMPT_ROLES = ("system", "developer")
 _ROLE = re.compile(rb'"role"\s*:\s*"(\w+)"')
 # As keys: inside a string the second quotation mark is escaped.
@@ -188,20 +190,20 @@ _GOOGLE_STATUS = {
     503: "UNAVAILABLE",
 }
 _CACHED_BYTES = 4 * 1024 * 1024
-"""Of prompts, and of lists of tools, that are kept read: each takes about eleven times as much."""
+"""Of parsed prompts, and of tool lists, in the cache: parsed, they take about eleven times as much."""
 Change = Callable[[int], int]
-"""From the tokens of a prompt as the upstream told them to those that the client is told."""
+"""From the prompt tokens that the upstream states to those that the client is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireRequest:
-    """A request as far as the gateway has to understand it."""
+    """A request, parsed as far as the gateway needs."""
 
     wire: GatewayWire
     body: RequestBody
     model: str
     lead: Sequence[bytes]
-    """Prompt messages at the beginning of the list, as received."""
+    """System messages at the beginning of the list, as received."""
     items: Sequence[bytes]
     """The rest of the list: the history."""
     is_streamed: bool
@@ -209,7 +211,7 @@ class WireRequest:
 
     @property
     def prompt(self) -> Message | None:
-        """Everything that precedes the history, as one message, for its size."""
+        """The system prompt and the leading system messages as one message."""
         return _prompt_of(self.body.field(self.wire.system_field), *self.lead)
 
     @property
@@ -223,19 +225,19 @@ class WireRequest:
     def with_items(
         self, items: Sequence[bytes], max_output: int | None = None, fields: Mapping[str, bytes] | None = None
     ) -> bytes:
-        """The body with another history, with other fields, and with another output cap where one is given."""
+        """The body with another history and other fields, and with another output cap where one is given."""
         changed = {**(fields or {}), self.wire.list_field: join_items([*self.lead, *items])}
         if max_output is not None and max_output != self.max_output:
             changed |= self.wire.capped(self.body, max_output)
         return self.body.with_fields(changed)
 
 
-# Fields beside those of the providers that constrain a reply, by the names of servers of open models.
+# Further fields by which servers of open models constrain a reply.
 _FORMATS = frozenset("structured_outputs structural_tag grammar json_schema regex ebnf format".split())
 
 
 class TooManyItems(ValueError):  # noqa: N818 (reads as what it says)
-    """A request with more messages than any conversation has: it passes as it came, and is counted as a fallback."""
+    """A request with more than `MAX_ITEMS` messages: it passes unchanged, and is counted as a fallback."""
 
 
 class GatewayWire(ABC):
@@ -248,27 +250,29 @@ class GatewayWire(ABC):
     cap_fields: ClassVar[tuple[str, ...]] = ("max_tokens",)
     stream_type: ClassVar[str] = "text/event-stream"
     ping: ClassVar[bytes] = b": keep-alive\n\n"
+    no_calls: ClassVar[dict[str, bytes]] = {"tool_choice": b'"none"'}
+    """The field that forbids calls; the list of tools stays, and with it the prefix."""
     has_handles: ClassVar[bool] = False
     """Whether clients ask their provider to compact, and get a handle for the history."""
     compacts_natively: ClassVar[bool] = False
     """Whether a provider can be asked to compact by itself."""
     keeps_errors_for_later: ClassVar[bool] = False
-    """Whether a refusal may come inside a stream that has begun, so that its first events are looked at."""
+    """Whether a refusal may be inside a stream that has begun, so that its first events are held."""
 
     @abstractmethod
     def accumulator(self) -> ReplyAccumulator:
         """For the reply to one request."""
 
-    @abstractmethod
     def error(self, status: int, message: str) -> dict[str, Any]:
-        """An error of our own as this wire spells errors; never one that reads like an overflow."""
+        """An error of the gateway in the format of this wire; never one that looks like an overflow."""
+        return {"error": {"message": message, "type": _error_type(status), "param": None, "code": None}}
 
     @abstractmethod
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
-        """Tell other prompt tokens in an event or a body of a reply; whether it had any."""
+        """Change the prompt tokens in an event or a body of a reply; whether it had any."""
 
     def read(self, body: RequestBody, path: WirePath) -> WireRequest | None:
-        """The request; None where its history is not in it, or is nothing that can be read. Raises `TooManyItems`."""
+        """The request; None where it has no history, or one that cannot be parsed. Raises `TooManyItems`."""
         model = path.model or body.text("model")
         listed = body.items(self.list_field)
         if listed is None or len(model) > MAX_MODEL_CHARS:
@@ -280,18 +284,18 @@ class GatewayWire(ABC):
         return WireRequest(self, body, model, lead, items, self.is_streamed(body, path), self._cap(body))
 
     def error_event(self, status: int, message: str) -> bytes:
-        """The same error inside a stream that has begun."""
+        """An error of the gateway inside a stream that has begun."""
         return b"data: " + write_json(self.error(status, message)) + b"\n\n"
 
     def capped(self, body: RequestBody, max_output: int) -> dict[str, bytes]:
-        """The fields that say how long the reply may be, with another number."""
+        """The fields for another output cap."""
         name = next((field for field in self.cap_fields if field in body), self.cap_fields[0])
         return {name: b"%d" % max_output}
 
     def text_fields(self, body: RequestBody) -> dict[str, bytes] | None:
         """The fields to change so that a model may answer with a text where the request forces a call.
 
-        None where its reply has a schema or a grammar, or where the messages would be new ones for the cache.
+        None where the reply has a schema or a grammar, or where the change would invalidate the provider's cache.
         """
         if _has_format(body) or not _is_text(body.value("response_format")):
             return None
@@ -304,14 +308,18 @@ class GatewayWire(ABC):
         is_forced = choice in ("required", "any") or isinstance(choice, dict)
         return {"tool_choice": b'"auto"'} if is_forced else legacy
 
+    @abstractmethod
+    def takes_more_tools(self, body: RequestBody, query: Mapping[str, str]) -> bool:
+        """Whether tools can be added and the reply be changed: no call is forced or forbidden, and one choice asked."""
+
     def thinking_tokens(self, body: RequestBody) -> int:  # noqa: ARG002
-        """What a model may think, where the request says how much and the output cap counts it."""
+        """The thinking budget of the request, where the output cap includes it; else 0."""
         return 0
 
     def cache_ttl(self, raw: bytes) -> str | None:
-        """How long the provider has a request in its cache by what the body says; None where it caches nothing.
+        """How long the provider caches a request, by its body; None where it caches nothing.
 
-        Providers that cache by themselves say five minutes or more; markers and options may say more.
+        Providers that cache without markers keep it for five minutes or more; markers and options may ask for more.
         """
         found = _TTL.search(raw)
         return "5m" if found is None else found[1].decode()
@@ -325,7 +333,7 @@ class GatewayWire(ABC):
 
 
 class ChatWire(GatewayWire):
-    """OpenAI chat completions, and the many servers that speak them."""
+    """OpenAI chat completions, also of other servers."""
 
     name = "chat"
     dialect = "openai_chat"
@@ -335,8 +343,9 @@ class ChatWire(GatewayWire):
     def accumulator(self) -> ReplyAccumulator:
         return ChatReplyAccumulator("")
 
-    def error(self, status: int, message: str) -> dict[str, Any]:
-        return {"error": {"message": message, "type": _error_type(status), "param": None, "code": None}}
+    def takes_more_tools(self, body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG002
+        is_free = all(body.value(name) in (None, "auto") for name in ("tool_choice", "function_call"))
+        return is_free and body.value("functions") is None and body.value("n") in (None, 1)
 
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
         return _tell(value.get("usage"), "prompt_tokens", change, ("prompt_tokens_details", "cached_tokens"))
@@ -355,6 +364,9 @@ class ResponsesWire(GatewayWire):
     def accumulator(self) -> ReplyAccumulator:
         return ResponsesReplyAccumulator("")
 
+    def takes_more_tools(self, body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG002
+        return body.value("tool_choice") in (None, "auto") and body.value("background") in (None, False)
+
     def read(self, body: RequestBody, path: WirePath) -> WireRequest | None:
         if body.first_byte("previous_response_id") == b'"' or body.first_byte("conversation") in (b'"', b"{"):
             return None  # the provider has the history
@@ -363,9 +375,6 @@ class ResponsesWire(GatewayWire):
             model = (path.model or body.text("model"))[:MAX_MODEL_CHARS]
             return WireRequest(self, body, model, (), (item,), self.is_streamed(body, path), None)
         return super().read(body, path)
-
-    def error(self, status: int, message: str) -> dict[str, Any]:
-        return {"error": {"message": message, "type": _error_type(status), "param": None, "code": None}}
 
     def error_event(self, status: int, message: str) -> bytes:
         error = self.error(status, message)["error"]
@@ -389,6 +398,11 @@ class MessagesWire(GatewayWire):
     dialect = "anthropic"
     compacts_natively = True
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
+    no_calls: ClassVar[dict[str, bytes]] = {"tool_choice": b'{"type":"none"}'}
+
+    def takes_more_tools(self, body: RequestBody, query: Mapping[str, str]) -> bool:  # noqa: ARG002
+        choice = body.value("tool_choice")
+        return choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
 
     def accumulator(self) -> ReplyAccumulator:
         return AnthropicReplyAccumulator("")
@@ -410,12 +424,12 @@ class MessagesWire(GatewayWire):
         return _number_in(body.value("thinking"), "budget_tokens")
 
     def cache_ttl(self, raw: bytes) -> str | None:
-        """Nothing is cached without markers here, and of several the shortest counts."""
+        """Anthropic caches nothing without markers; of several lifetimes the shortest counts."""
         lifetimes = {found[1].decode() if (found := _TTL.search(it)) else "5m" for it in _MARKER.findall(raw)}
         return min(lifetimes, key=("5m", "30m", "1h").index, default=None)
 
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
-        """Here the prompt is told in three parts, which are lowered alike."""
+        """Anthropic states the prompt in three parts, which are changed in proportion."""
         head = value.get("message")
         usage = head.get("usage") if isinstance(head, dict) else value.get("usage")
         names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -450,9 +464,31 @@ class GeminiWire(GatewayWire):
     dialect = "gemini"
     list_field = "contents"
     system_field = "systemInstruction"
+    no_calls: ClassVar[dict[str, bytes]] = {"toolConfig": b'{"functionCallingConfig":{"mode":"NONE"}}'}
 
     def accumulator(self) -> ReplyAccumulator:
         return GeminiReplyAccumulator("")
+
+    def takes_more_tools(self, body: RequestBody, query: Mapping[str, str]) -> bool:
+        """Google refuses functions together with other kinds of tools; a stream that is a JSON list is not parsed here.
+
+        Google accepts names with underscores too, which are not read here.
+        """
+        if "tool_config" in body or "generation_config" in body:
+            return False
+        config, generation, tools = (body.value(name) for name in ("toolConfig", "generationConfig", "tools"))
+        calling = config.get("functionCallingConfig") if isinstance(config, dict) else None
+        if isinstance(calling, dict) and (
+            str(calling.get("mode", "AUTO")).upper() not in ("AUTO", "MODE_UNSPECIFIED")
+            or calling.get("allowedFunctionNames")
+        ):
+            return False
+        if isinstance(generation, dict) and generation.get("candidateCount") not in (None, 1):
+            return False
+        are_functions = isinstance(tools, list) and all(
+            isinstance(it, dict) and "functionDeclarations" in it for it in tools
+        )
+        return are_functions and query.get("alt", "sse") == "sse"
 
     def error(self, status: int, message: str) -> dict[str, Any]:
         other = "INVALID_ARGUMENT" if status < 500 else "INTERNAL"
@@ -508,11 +544,11 @@ class WirePath:
     action: str = "answer"
     """`answer`, `count`, `compact`, or the name of a method of Gemini's."""
     model: str = ""
-    """Where the path names it."""
+    """The model, where the path names it."""
     is_streamed: bool | None = None
-    """Where the path says it; None where the body does."""
+    """Whether the reply is a stream, by the path; None where the body says it."""
     kind: str = ""
-    """Which upstreams have such a path: the name of the wire, or of the cloud whose path it is."""
+    """The kind of upstream that has such a path: the name of the wire, or of a cloud."""
 
 
 _NAME = r"(?!\.+[:/])[A-Za-z0-9_.\-@]+"
@@ -545,7 +581,7 @@ _PATHS: tuple[tuple[re.Pattern[str], GatewayWire, str, str], ...] = tuple(
         (rf"{_VERTEX}/endpoints/openapi/chat/completions", CHAT, "answer", "vertex"),
     )
 )
-"""Every path of a model's answer or count. Without an action the method names it; without a kind the wire does."""
+"""The paths of answers and counts. Without an action the method is it; without a kind the name of the wire is it."""
 _MODELS = re.compile(
     r"(?:/v1(?:beta|alpha)?\d?|/openai(?:/v1)?|/anthropic/v1|/backend-api/codex)?"
     r"/models(?:/(?!\.+(?:/|$))[A-Za-z0-9_.\-@:]+){0,3}"
@@ -574,7 +610,7 @@ def is_models_path(path: str) -> bool:
 
 
 def _is_prompt(item: bytes) -> bool:
-    """Whether an item is a prompt: told by its role, which is read only where the word occurs."""
+    """Whether an item is a system message. It is parsed only where the word occurs."""
     found = _ROLE.search(item)
     if found is None or found[1].decode() not in _PROMPT_ROLES:
         return False
@@ -622,7 +658,7 @@ def _error_type(status: int) -> str:
 
 
 def _tell(usage: Any, name: str, change: Change, cached: tuple[str, str]) -> bool:
-    """Other prompt tokens on a wire that counts the cached ones in, and tells a total."""
+    """Change the prompt tokens of a wire that includes the cached ones, and states a total."""
     if not isinstance(usage, dict) or not isinstance(usage.get(name), int):
         return False
     before = usage[name]
