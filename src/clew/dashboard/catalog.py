@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from clew.dashboard.timeline import CompactionEffect, compaction_effects
 from clew.dashboard.window_content import (
     BYTES_PER_TOKEN,
     SizeCache,
@@ -60,7 +61,7 @@ _CLIENTS = {
 }
 ACTIVE_SECONDS = 90.0
 """A session without a new message for so long is idle: most replies and tools take less time."""
-_NOTHING = UsageTotal({}, 0, CanonicalUsage(), 0, 0)
+NO_CALLS = UsageTotal({}, 0, CanonicalUsage(), 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +177,8 @@ class SessionCatalog:
                 opening=opening,
                 last_words=words_of(digest.newest),
                 last_role=None if digest.newest is None else str(digest.newest.get("role")),
-                total=totals.get(each.conversation, _NOTHING),
-                auxiliary=auxiliary.get(each.conversation, _NOTHING),
+                total=totals.get(each.conversation, NO_CALLS),
+                auxiliary=auxiliary.get(each.conversation, NO_CALLS),
                 last_call=digest.last_call,
                 meter=await self._meter(each, digest.last_call, counted.get(each.conversation)),
             )
@@ -200,7 +201,7 @@ class SessionCatalog:
     async def totals(self, sessions: Sequence[ConversationOverview]) -> list[UsageTotal]:
         """The calls of some sessions added up, each in its place."""
         found = await self._totals(CallFilter(conversations=[each.conversation for each in sessions]))
-        return [found.get(each.conversation, _NOTHING) for each in sessions]
+        return [found.get(each.conversation, NO_CALLS) for each in sessions]
 
     async def calls(self, overview: ConversationOverview) -> Sequence[RecordedCall]:
         """The calls of a session, oldest first; of those that were looked at last they are remembered."""
@@ -211,6 +212,11 @@ class SessionCatalog:
         if len(self._calls) > _MAX_CALLS_KEPT:
             del self._calls[next(iter(self._calls))]
         return known[1]
+
+    async def effects(self, overview: ConversationOverview) -> list[CompactionEffect]:
+        """The compactions of a session with what each cost and saved, oldest first."""
+        accounts = await self.store.compaction_accounts(overview.newest)
+        return compaction_effects(accounts, await self.calls(overview)) if accounts else []
 
     async def read_ahead(self) -> None:
         """Read the figures of all sessions a few at a time, so that lists which need all of them come at once."""

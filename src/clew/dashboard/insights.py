@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from msgspec import Meta
 
-from clew.dashboard.catalog import SessionCatalog, client_of
+from clew.dashboard.catalog import NO_CALLS, SessionCatalog, client_of
 from clew.dashboard.session_list import plain_usage
 from clew.dashboard.window_content import PART_LABELS, RESULT_BOUND, WindowContent
 from clew.store import CallFilter, CompactionStats, ConversationOverview, Grouping, UsageTotal
-from clew.usage import CanonicalUsage
 
 DAY_SECONDS = 86_400
 MAX_FILLED_SESSIONS = 40
@@ -27,7 +26,6 @@ _LOW_HITS = 0.7
 _MUCH_AROUND = 0.25
 _LEAST_SHARE = 0.02
 """A hint that saves less of what it is about is none."""
-_NOTHING = UsageTotal({}, 0, CanonicalUsage(), 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +57,7 @@ async def insights_page(catalog: SessionCatalog, owner: str | None, days: int) -
     since = datetime.fromtimestamp(first * DAY_SECONDS, UTC)
     compactions = await catalog.store.compaction_stats(since, owner=owner)
     grouped = {name: await _grouped(catalog, owner, since, name) for name in ("day", "model", "client")}
+    by_day = _compactions_by(compactions, lambda each: each.day)
     total, auxiliary = [(await catalog.store.usage((), which))[0] for which in _all_and_auxiliary(owner, since)]
     filled = await filled_windows(catalog, owner, since)
     return {
@@ -66,7 +65,7 @@ async def insights_page(catalog: SessionCatalog, owner: str | None, days: int) -
         "days": days,
         "total": {**plain_usage(total, auxiliary), **_compacted(compactions)},
         "by_day": [
-            {"day": _date(day), "at": day * DAY_SECONDS, **_figures(grouped["day"].get(day), _on(compactions, day))}
+            {"day": _date(day), "at": day * DAY_SECONDS, **_figures(grouped["day"].get(day), by_day.get(day, ()))}
             for day in range(first, today + 1)
         ],
         "by_model": _by_name("model", grouped["model"], compactions, lambda each: each.model, str),
@@ -91,17 +90,24 @@ async def _grouped(
     return {key: (total, auxiliary.get(key)) for key, total in every.items()}
 
 
-def _figures(totals: tuple[UsageTotal, UsageTotal | None] | None, made: Iterable[CompactionStats]) -> dict[str, Any]:
-    total, auxiliary = totals or (_NOTHING, None)
-    return {**plain_usage(total, auxiliary), **_compacted(list(made))}
+def _compactions_by(
+    compactions: Sequence[CompactionStats], key: Callable[[CompactionStats], Any]
+) -> dict[Any, list[CompactionStats]]:
+    grouped: dict[Any, list[CompactionStats]] = {}
+    for each in compactions:
+        grouped.setdefault(key(each), []).append(each)
+    return grouped
+
+
+def _figures(
+    totals: tuple[UsageTotal, UsageTotal | None] | None, compactions: Sequence[CompactionStats]
+) -> dict[str, Any]:
+    total, auxiliary = totals or (NO_CALLS, None)
+    return {**plain_usage(total, auxiliary), **_compacted(compactions)}
 
 
 def _compacted(made: Sequence[CompactionStats]) -> dict[str, int]:
     return {"compactions": len(made), "tokens_freed": sum(max(0, each.before - each.after) for each in made)}
-
-
-def _on(compactions: Sequence[CompactionStats], day: int) -> list[CompactionStats]:
-    return [each for each in compactions if each.day == day]
 
 
 def _by_name(
@@ -112,9 +118,7 @@ def _by_name(
     label: Callable[[str], str],
 ) -> list[dict[str, Any]]:
     """The groups of one kind, the one with the most tokens first."""
-    made: dict[str, list[CompactionStats]] = {}
-    for each in compactions:
-        made.setdefault(key(each), []).append(each)
+    made = _compactions_by(compactions, key)
     keys = sorted({*totals, *made}, key=lambda each: -(totals[each][0].usage.total_tokens if each in totals else 0))
     rows = []
     for each in keys:

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from clew.dashboard.catalog import CatalogState, SessionCatalog, SessionFigures, words_of
 from clew.dashboard.session_list import plain_session
-from clew.dashboard.timeline import CompactionEffect, compaction_effects, plain_effect, plain_timeline, requests_of
+from clew.dashboard.timeline import CompactionEffect, plain_effect, plain_timeline, requests_of
 from clew.dashboard.window_content import PART_LABELS, WindowContent, WindowPart, tokens_of
 from clew.store import (
     CACHE_TTL_STATE,
@@ -52,9 +52,8 @@ async def session_page(
 ) -> dict[str, Any]:
     """All that the head of a session's page shows."""
     state, details = await catalog.state(), (await catalog.figures([overview]))[0]
-    calls = await catalog.calls(overview)
-    effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
-    warnings = warnings_of(overview, details, effects, requests_of(calls))
+    effects = await catalog.effects(overview)
+    warnings = warnings_of(overview, details, effects, requests_of(await catalog.calls(overview)))
     warnings += recall_notes(await catalog.store.engine_records(overview.newest, RECALLS, limit=_MAX_RECALLS))
     system = await catalog.store.system_prompt(overview.newest, keep_damaged=True)
     outline = await catalog.store.view_outline(overview.newest)
@@ -79,10 +78,8 @@ async def timeline_page(
     catalog: SessionCatalog, overview: ConversationOverview, query: TimelineQuery
 ) -> dict[str, Any]:
     """The requests of a session, in columns."""
-    calls = await catalog.calls(overview)
-    effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
     limits = catalog.windows.limits(overview)
-    fields = plain_timeline(calls, effects, query.points)
+    fields = plain_timeline(await catalog.calls(overview), await catalog.effects(overview), query.points)
     return {**fields, "window": limits.tokens, "threshold": limits.threshold}
 
 

@@ -46,7 +46,8 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
         rarities = {term: rarity(found[term].estimate, total) for term in terms}
     votes: dict[int, float] = {}
     for term in terms:
-        _vote(votes, found[term].docs, rarities[term] * term.weight)
+        for doc in found[term].docs:
+            votes[doc] = votes.get(doc, 0.0) + rarities[term] * term.weight
     for clauses in _combinations(terms, rarities):
         together = yield from index.look_up(IndexQuery(clauses, filters, _PER_COMBINATION))
         # A document found only here counts for all of these terms; one found before gets a little more.
@@ -56,9 +57,6 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
         if len(together.docs) == _PER_COMBINATION:
             # Fewer terms cannot give better candidates than these.
             break
-    for pair in parsed.neighbours:
-        beside = yield from index.look_up(IndexQuery(((pair,),), filters, _PER_COMBINATION))
-        _vote(votes, beside.docs, 1.0)
     if parsed.days is not None:
         for doc, weight in (yield from _from_days(index, parsed, filters)).items():
             votes[doc] = votes.get(doc, 0.0) + weight
@@ -131,11 +129,6 @@ def _combinations(terms: Sequence[QueryTerm], rarities: dict[QueryTerm, float]) 
         if len(chosen) > 1 and clauses not in asked:
             asked.add(clauses)
             yield clauses
-
-
-def _vote(votes: dict[int, float], docs: Iterable[int], weight: float) -> None:
-    for doc in docs:
-        votes[doc] = votes.get(doc, 0.0) + weight
 
 
 def _from_days(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[dict[int, float]]:

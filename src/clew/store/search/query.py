@@ -84,10 +84,9 @@ class QueryTerm:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """The terms to look for, and pairs of words that are neighbours in the query."""
+    """The terms to look for, and what a question asks for."""
 
     terms: tuple[QueryTerm, ...]
-    neighbours: tuple[Phrase, ...]
     is_question: bool = False
     """Whether it is a question, whose answer may be near its words. Other queries look for their words."""
     days: DayRange | None = None
@@ -118,11 +117,9 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
     )
     terms: dict[Clause, QueryTerm] = {}
     parts: dict[Clause, QueryTerm] = {}
-    row: list[str] = []
     for quoted, written, words in pieces:
         if drop_stop_words and not quoted and len(words) == 1 and _says_nothing(written, words[0]):
             continue
-        row += words
         for term in _terms_of(quoted, written, words):
             terms.setdefault(term.any_of, term)
         for term in _parts_of(written) if len(pieces) > 1 and not quoted and written.isascii() else ():
@@ -130,11 +127,9 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
     if len(terms) > 1:
         terms |= {clause: term for clause, term in parts.items() if clause not in terms}
     chosen = tuple(list(terms.values())[:MOST_TERMS])
-    pairs = tuple(Phrase(pair) for pair in pairwise(row)) if len(chosen) > 1 else ()
-    pairs = tuple(dict.fromkeys(pairs))[:MOST_TERMS]
     if not is_question:
-        return ParsedQuery(chosen, pairs)
-    return ParsedQuery(chosen, pairs, is_question, days, _told_by(case_folded(text)))
+        return ParsedQuery(chosen)
+    return ParsedQuery(chosen, is_question, days, _told_by(case_folded(text)))
 
 
 def _says_nothing(written: str, word: str) -> bool:
