@@ -7,8 +7,9 @@ characters of a script without spaces.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
@@ -295,45 +296,22 @@ class FoldedText:
 
     def find_phrase(self, phrase: Phrase, most: int = MOST_MATCHES) -> list[tuple[int, int]]:
         """Where a phrase is: its whole words, with nothing but spaces and signs between them."""
-        # The longest word is there least often.
-        longest = max(phrase.words, key=len)
-        before = phrase.words[: phrase.words.index(longest)]
-        found: list[tuple[int, int]] = []
-        at, done = self.folded.find(longest), 0
-        while at >= 0 and len(found) < most:
-            start = self._start_of(before, at)
-            stop = self._stop_of(phrase, start) if start is not None and start >= done else None
-            if start is not None and stop is not None:
-                found.append((start, stop))
-                done = stop
-            at = self.folded.find(longest, at + 1)
+        find, found = _phrase_pattern(phrase.words).search, list[tuple[int, int]]()
+        match = find(self.folded)
+        while match is not None and len(found) < most:
+            is_whole = all(self._is_whole(match, number, phrase) for number in range(len(phrase.words)))
+            if is_whole:
+                found.append(match.span())
+            match = find(self.folded, match.end() if is_whole else match.start() + 1)
         return found
 
-    def _start_of(self, before: Sequence[str], index: int) -> int | None:
-        """Where words begin that end before an index; None where others are there."""
-        text = self.folded
-        for word in reversed(before):
-            while index > 0 and not text[index - 1].isalnum():
-                index -= 1
-            if not text.endswith(word, 0, index):
-                return None
-            index -= len(word)
-        return index
-
-    def _stop_of(self, phrase: Phrase, start: int) -> int | None:
-        stop = start
-        last = len(phrase.words) - 1
-        for number, word in enumerate(phrase.words):
-            begin = start if number == 0 else self._next_word(stop)
-            if not self.folded.startswith(word, begin):
-                return None
-            stop = begin + len(word)
-            unbounded = is_unspaced(word)
-            if not unbounded and not self._is_word_border(begin):
-                return None
-            if not unbounded and not (phrase.is_prefix and number == last) and not self._is_word_border(stop):
-                return None
-        return stop
+    def _is_whole(self, match: re.Match[str], number: int, phrase: Phrase) -> bool:
+        """Whether what matched a word of a phrase is a whole word, or a character of a script without spaces."""
+        start, stop = match.span(number + 1)
+        is_open = phrase.is_prefix and number == len(phrase.words) - 1
+        return is_unspaced(match[number + 1]) or (
+            self._is_word_border(start) and (is_open or self._is_word_border(stop))
+        )
 
     def _next_word(self, index: int) -> int:
         text = self.folded
@@ -353,6 +331,12 @@ class FoldedText:
             is_camel_case = after.isupper() and not before.isupper()
             return is_camel_case or (before.isupper() and after.isupper() and text[index + 1 : index + 2].islower())
         return is_unspaced(before) or is_unspaced(after)
+
+
+@lru_cache(maxsize=1024)
+def _phrase_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Words one after the other, with nothing but spaces and signs between them; each is a group."""
+    return re.compile(r"[\W_]*".join(f"({re.escape(word)})" for word in words))
 
 
 def _stems_of(any_of: Clause) -> tuple[tuple[str, Mapping[str, int]], ...]:
