@@ -34,9 +34,9 @@ _INSERT = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
 )
 CACHE_TTL_STATE = "cache_ttl"
-"""Under this name a gateway keeps how long the provider has a conversation in its cache, where not five minutes."""
+"""The state that holds how long the provider caches a conversation, unless it is five minutes."""
 CLIENT_STATE = "client"
-"""The state in which whoever serves several programs keeps the name of the one that a conversation is of."""
+"""The state that holds the name of the client program of a conversation, where one server serves several."""
 WINDOW_STATE = "window"
 """The state in which a gateway keeps the `StoredWindow` of a conversation, as JSON."""
 CLIENT_OF = "(SELECT st.value FROM states st WHERE st.conversation = {} AND st.name = 'client')"
@@ -66,7 +66,7 @@ _GROUPS: dict[str, str] = {
     "model": "k.model",
     "provider": "k.provider",
     "source": "k.source",
-    # Whose conversation it is, whatever the call was for; empty where that was deleted.
+    # The client of the conversation, also for auxiliary calls; empty where the conversation was deleted.
     "client": f"COALESCE({CLIENT_OF.format('k.conversation')}, s.source, '')",
     "day": f"k.at / {_MICROS_PER_DAY}",
 }
@@ -111,7 +111,7 @@ class UsageTotal:
     cost_compared_micros: int = 0
     """What those and the auxiliary calls of their sessions did cost."""
     calls_of_unknown_saving: int = 0
-    """Calls that belong to the comparison and whose own cost is not known: with them less may have been saved."""
+    """Calls of the comparison whose own cost is not known: the real saving may be lower."""
 
     @property
     def cost_usd(self) -> float | None:
@@ -229,7 +229,7 @@ def _total(by: Sequence[Grouping], row: Row) -> UsageTotal:
 
 
 def client_name(column: str) -> str:
-    """A client as it is called: the name that is kept as JSON, or the source of a session."""
+    """The name of a client: the stored JSON string, or the source of a session."""
     return str(json.loads(column)) if column.startswith('"') else column
 
 

@@ -36,7 +36,7 @@ from clew.store.migrate import schema_version
 from clew.store.sessions import SessionRow
 
 LEFT_OUT = "left_out"
-"""In the details of a compaction: rows that no model is shown, since no provider would take them."""
+"""The key, in the details of a compaction, of rows that are not sent because no provider accepts them."""
 _FIRST_WITH_NODES = 6
 """The schema that has the tables. A database that cannot be written keeps an older one."""
 _IDS_AT_ONCE = 500
@@ -52,13 +52,13 @@ _LEAVES = (
     ") SELECT n.first, n.last, n.conversation FROM below b JOIN nodes n ON n.id = b.id"
     " WHERE NOT EXISTS (SELECT 1 FROM node_edges e WHERE e.parent = n.id) ORDER BY n.first, n.last"
 )
-# What this compaction left out, and those before it that it was made over.
+# What this compaction and those before it left out.
 _LEFT_OUT = (
     "WITH RECURSIVE chain (id) AS (SELECT CAST(? AS BIGINT)"
     " UNION SELECT e.previous FROM entries e JOIN chain c ON e.id = c.id WHERE e.previous IS NOT NULL"
     ") SELECT e.account FROM entries e JOIN chain c ON e.id = c.id WHERE e.account LIKE ?"
 )
-# Behind the last message that a conversation has, of its own or of what it branched from.
+# The next number of each conversation.
 _ENDS = (
     "SELECT c.id, coalesce((SELECT max(m.seq) + 1 FROM messages m WHERE m.conversation = c.id), c.origin_seq)"
     " FROM conversations c"

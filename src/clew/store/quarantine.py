@@ -39,7 +39,7 @@ _TEXT_HASH_BYTES = 20
 
 @dataclass(frozen=True, slots=True)
 class DamagedItem:
-    """A row that cannot be read, and what its place is."""
+    """A row that cannot be read, and where it is."""
 
     kind: DamageKind
     key: tuple[Any, ...]

@@ -32,10 +32,6 @@ _COLUMNS = (
     " FROM sessions s JOIN conversations c ON c.id = s.conversation LEFT JOIN sessions p ON p.id = s.parent"
 )
 _BY_NAME = _COLUMNS + " WHERE s.name = ?"
-_CONVERSATION_BY_NAME = (
-    "SELECT c.id, c.origin, c.origin_seq, c.owner FROM sessions s JOIN conversations c ON c.id = s.conversation"
-    " WHERE s.name = ?"
-)
 _BY_ID = _COLUMNS + " WHERE s.id = ?"
 _TIP_OF_CONVERSATION = _COLUMNS + " WHERE s.conversation = ? ORDER BY s.id DESC LIMIT 1"
 # Waits for other writers of the conversation, and reads whether they have compacted the session meanwhile.
@@ -99,14 +95,6 @@ class SessionRow:
         return SessionKey(self.session.owner, self.session.conversation, self.id, self.session.source)
 
 
-class ConversationOf(NamedTuple):
-    """The conversation of a session, and where it comes from."""
-
-    conversation: int
-    origin: int | None
-    origin_seq: int
-
-
 def new_name() -> str:
     return "s_" + secrets.token_hex(10)
 
@@ -118,14 +106,6 @@ def find(name: str, owner: str | None = None) -> Steps[SessionRow]:
     if found is None or (owner is not None and found[12] != owner):
         raise UnknownSession(name)
     return _session_row(found)
-
-
-def find_conversation(name: str, owner: str | None = None) -> Steps[ConversationOf]:
-    """The conversation of a session, without the rest of what `find` reads."""
-    found = (yield from fetch_one(_CONVERSATION_BY_NAME, name)) if is_storable(name) else None
-    if found is None or (owner is not None and found[3] != owner):
-        raise UnknownSession(name)
-    return ConversationOf(*found[:3])
 
 
 def lock_tip(name: str, owner: str | None = None) -> Steps[SessionRow]:

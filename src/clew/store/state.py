@@ -1,4 +1,4 @@
-"""What the store keeps beside messages: values by name, records of engines, learnt windows, spilled outputs."""
+"""What the store keeps besides messages: values by name, records of engines, learnt windows, spilled outputs."""
 
 from __future__ import annotations
 
@@ -81,8 +81,9 @@ class StateStore(Operations):
 
     @reads
     def seconds_since_state(self, name: str, *, owner: str | None = None) -> Steps[float | None]:
-        """How long ago a value of this name was last set in any conversation of the owner, or of anybody; None where
-        there is none.
+        """How long ago a value of this name was last set in a conversation of the owner, or in any without one.
+
+        None where there is no such value.
         """
         row = yield from fetch_one(
             "SELECT MAX(s.at) FROM conversations c JOIN states s ON s.conversation = c.id"

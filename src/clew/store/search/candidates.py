@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from clew.store.database import Steps, WordIndex, fetch_all, fetch_number
 from clew.store.search.base import Candidates, Clause, IndexQuery, Phrase, SearchFilters
-from clew.store.search.days import TOLD_WITHIN, micros_of_day
+from clew.store.search.days import WRITTEN_WITHIN, micros_of_day
 from clew.store.search.index import BY_NAME, filter_conditions
 from clew.store.search.query import ParsedQuery, QueryTerm
 from clew.store.search.ranking import DAY_WEIGHT, rarity
@@ -16,7 +16,7 @@ from clew.store.search.ranking import DAY_WEIGHT, rarity
 _PER_TERM = 300
 _PER_COMBINATION = 100
 _READ_OF_A_TERM = 2
-"""So many more are read for a term that none of the best has."""
+"""Documents read in addition for a term that none of the best has."""
 _MOST_COMBINED = 4
 _SHORTEST_PREFIX = 3
 _DAYS_READ_WHOLE = 3
@@ -39,15 +39,14 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
         return FoundCandidates((), parsed, {})
     parsed = replace(parsed, terms=terms)
     if len(terms) == 1 and not parsed.is_question:
-        # There is nothing to weigh it against.
+        # A single term needs no weight.
         total, rarities = 0, dict.fromkeys(terms, 1.0)
     else:
         total = yield from _documents_in(filters)
         rarities = {term: rarity(found[term].estimate, total) for term in terms}
     votes: dict[int, float] = {}
     for term in terms:
-        for doc in found[term].docs:
-            votes[doc] = votes.get(doc, 0.0) + rarities[term] * term.weight
+        _vote(votes, found[term].docs, rarities[term] * term.weight)
     for clauses in _combinations(terms, rarities):
         together = yield from index.look_up(IndexQuery(clauses, filters, _PER_COMBINATION))
         # A document found only here counts for all of these terms; one found before gets a little more.
@@ -57,6 +56,9 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
         if len(together.docs) == _PER_COMBINATION:
             # Fewer terms cannot give better candidates than these.
             break
+    for pair in parsed.neighbours:
+        beside = yield from index.look_up(IndexQuery(((pair,),), filters, _PER_COMBINATION))
+        _vote(votes, beside.docs, 1.0)
     if parsed.days is not None:
         for doc, weight in (yield from _from_days(index, parsed, filters)).items():
             votes[doc] = votes.get(doc, 0.0) + weight
@@ -131,6 +133,11 @@ def _combinations(terms: Sequence[QueryTerm], rarities: dict[QueryTerm, float]) 
             yield clauses
 
 
+def _vote(votes: dict[int, float], docs: Iterable[int], weight: float) -> None:
+    for doc in docs:
+        votes[doc] = votes.get(doc, 0.0) + weight
+
+
 def _from_days(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[dict[int, float]]:
     """Documents of the days that a query names, and of the few behind them; those with its words first.
 
@@ -138,7 +145,7 @@ def _from_days(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) ->
     """
     assert parsed.days is not None
     first, last = parsed.days.first, parsed.days.last
-    ids = yield from _ids_between(filters, micros_of_day(first), micros_of_day(last + TOLD_WITHIN + 1))
+    ids = yield from _ids_between(filters, micros_of_day(first), micros_of_day(last + WRITTEN_WITHIN + 1))
     found: dict[int, float] = {}
     any_term = tuple(phrase for term in parsed.terms for phrase in term.any_of)
     if ids is not None and any_term:

@@ -56,7 +56,7 @@ _OF_ASSISTANT = re.compile(
     r"|\bremind me\b|\b(?:our|last|previous|earlier) (?:\w+ )?(?:chat|conversation|discussion|exchange)\b"
     r"|你(?:说|提|推荐|建议)"
 )
-# As those speak who come back to a conversation of others: an agent that looks for what a person asked it.
+# An agent that searches for what its user said names the user in the third person.
 _NAMES_USER = re.compile(
     r"\bthe (?:user|person|human|customer)(?:['’]s)?\b|\b(?:user|person) (?:asked|said|wants?|wanted)\b"
 )
@@ -85,15 +85,16 @@ class QueryTerm:
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """The terms to look for, and what a question asks for."""
+    """The terms to look for, and pairs of words that are neighbours in the query."""
 
     terms: tuple[QueryTerm, ...]
+    neighbours: tuple[Phrase, ...]
     is_question: bool = False
     """Whether it is a question, whose answer may be near its words. Other queries look for their words."""
     days: DayRange | None = None
     """The days that it names."""
-    told_by: Role | None = None
-    """Whose turns answer it: for "my keys" the person's, for "you suggested" those of the other speaker."""
+    speaker: Role | None = None
+    """The role whose turns answer it: the user for "my keys", the assistant for "you suggested"."""
 
     @property
     def has_plain_words(self) -> bool:
@@ -118,9 +119,11 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
     )
     terms: dict[Clause, QueryTerm] = {}
     parts: dict[Clause, QueryTerm] = {}
+    row: list[str] = []
     for quoted, written, words in pieces:
         if drop_stop_words and not quoted and len(words) == 1 and _says_nothing(written, words[0]):
             continue
+        row += words
         for term in _terms_of(quoted, written, words):
             terms.setdefault(term.any_of, term)
         for term in _parts_of(written) if len(pieces) > 1 and not quoted and written.isascii() else ():
@@ -128,23 +131,25 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
     if len(terms) > 1:
         terms |= {clause: term for clause, term in parts.items() if clause not in terms}
     chosen = tuple(list(terms.values())[:MOST_TERMS])
+    pairs = tuple(Phrase(pair) for pair in pairwise(row)) if len(chosen) > 1 else ()
+    pairs = tuple(dict.fromkeys(pairs))[:MOST_TERMS]
     if not is_question:
-        return ParsedQuery(chosen)
-    return ParsedQuery(chosen, is_question, days, _told_by(case_folded(text)))
+        return ParsedQuery(chosen, pairs)
+    return ParsedQuery(chosen, pairs, is_question, days, _speaker_of(case_folded(text)))
 
 
 def _says_nothing(written: str, word: str) -> bool:
-    """Whether it is a word like `the`, or the number of an item in a list."""
+    """Whether it is a stop word or the label of a list item."""
     return is_stop_word(word) or _item_label.fullmatch(written) is not None
 
 
 def may_ask(text: str) -> bool:
-    """Whether a query may be a question; a look that is cheap, and right wherever it says no."""
+    """Whether a query may be a question; a cheap check that never misses one."""
     is_long = text.count(" ") + 1 >= _SENTENCE_WORDS
     return is_long or "?" in text or _asks_first.match(text) is not None or _asks_unspaced(text)
 
 
-def _told_by(folded: str) -> Role | None:
+def _speaker_of(folded: str) -> Role | None:
     if _OF_ASSISTANT.search(folded):
         return "assistant"
     return "user" if _OF_USER.search(folded) or _NAMES_USER.search(folded) else None
@@ -198,7 +203,7 @@ def _word_term(written: str, word: str) -> QueryTerm:
 
 
 def _parts_of(written: str) -> list[QueryTerm]:
-    """What of a long name stands elsewhere too: a file without folders and ending, a name without its last part."""
+    """Parts of a long name that other texts may use: a file without folders and suffix, a name without its end."""
     file = _file.search(written)
     name = file[1] if file else written
     words = words_of(case_folded(name))

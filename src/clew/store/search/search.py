@@ -73,11 +73,11 @@ from clew.store.search.vectors import (
 
 _READ = 60
 _SHOWN_WELL = 6
-"""So many hits have long snippets, where later ones are asked to be shorter."""
+"""Hits with long snippets, where later ones are to be shorter."""
 _OTHER_PART = 0.5
 """Another part of the same text is shown too from this share of the best one's score on."""
 _LONGEST_NEIGHBOUR = 8_000
-"""Of its JSON, in chars: a longer message is not read for standing beside a hit."""
+"""The characters of JSON above which a neighbour of a hit is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +186,12 @@ def _search(index: WordIndex, asked: SearchRequest) -> Steps[SearchResult]:
         found = yield from find_candidates(index, parsed, filters, max(_READ, ranks * 2))
         ranked = yield from _read_and_score(found)
         if found.query.is_question:
-            places = places_beside(ranked, found.query.told_by)
+            places = places_beside(ranked, found.query.speaker)
             beside = yield from _read_beside(places, filters, found.query, found.rarities)
-            ranked = with_neighbours([*ranked, *beside], found.query.told_by)
+            ranked = with_neighbours([*ranked, *beside], found.query.speaker)
         near: list[NearDocument] = []
         if meaning is not None and found.query.is_question:
-            near = yield from nearest_documents(meaning, filters, found.query.told_by)
+            near = yield from nearest_documents(meaning, filters, found.query.speaker)
         page = first_page(ranked, found.rarities, ranks if near else limit)
         if near:
             page = yield from _fused_page(page, near, found, limit)
@@ -389,7 +389,7 @@ def _filters(scope: SearchScope) -> Steps[SearchFilters]:
     if scope.session is not None:
         only = ((yield from sessions.find(scope.session, scope.owner)).id,)
     if scope.conversation_of is not None:
-        found = yield from sessions.find_conversation(scope.conversation_of, scope.owner)
+        found = yield from sessions.find(scope.conversation_of, scope.owner)
         segments = tuple((it.conversation, it.stop) for it in (yield from segments_of(found)))
     return SearchFilters(
         owner=scope.owner,
