@@ -17,6 +17,7 @@ from clew.store.database import (
     execute,
     execute_many,
     fetch_all,
+    marks,
     reads,
     writes,
 )
@@ -139,21 +140,13 @@ class CallFilter:
     """True: only auxiliary calls. False: only the others."""
 
 
-def record_call(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> Steps[None]:
-    """Insert a call, with the number of the message it brought."""
-    yield from execute(_INSERT, *_row(key, call, now, seq))
-
-
 def record_calls(key: SessionKey, brought: Sequence[tuple[int | None, ModelCall]], now: int) -> Steps[None]:
-    """Insert calls, each with the number of the message it brought."""
-    if len(brought) == 1:
-        yield from record_call(key, brought[0][1], now, brought[0][0])
-    elif brought:
-        yield from execute_many(_INSERT, [_row(key, call, now, seq) for seq, call in brought])
-
-
-def _row(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> tuple[Any, ...]:
-    return _values((key.owner, key.conversation, key.session, seq), call, now, _direct_cost(key, call))
+    """Insert calls, each with the number of the message it brought; None for one that brought none."""
+    rows = [_values((*key[:3], seq), call, now, _direct_cost(key, call)) for seq, call in brought]
+    if len(rows) == 1:
+        yield from execute(_INSERT, *rows[0])
+    else:
+        yield from execute_many(_INSERT, rows)
 
 
 def _values(
@@ -201,7 +194,7 @@ class CallStore(Operations):
         if session is None:
             yield from execute(_INSERT, *_values((owner or "", None, None, None), call, now, call.cost_direct_micros))
         else:
-            yield from record_call((yield from find(session, owner)).key, call, now, None)
+            yield from record_calls((yield from find(session, owner)).key, [(None, call)], now)
 
     @reads
     def usage(self, by: Sequence[Grouping] = (), which: CallFilter | None = None) -> Steps[list[UsageTotal]]:
@@ -246,7 +239,7 @@ def _where(which: CallFilter) -> tuple[str, list[Any]]:
             where.append(condition)
             params.append(value)
     if which.conversations is not None:
-        where.append(f"k.conversation IN ({', '.join('?' for _ in which.conversations) or 'NULL'})")
+        where.append(f"k.conversation IN ({marks(which.conversations)})")
         params += which.conversations
     if which.auxiliary is not None:
         where.append("k.source = 'auxiliary'" if which.auxiliary else "k.source <> 'auxiliary'")

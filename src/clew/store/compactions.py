@@ -24,7 +24,7 @@ from clew.store.base import (
     WrittenMessage,
     check_view_items,
 )
-from clew.store.calls import ModelCall, record_call
+from clew.store.calls import ModelCall, record_calls
 from clew.store.database import (
     Operations,
     RowDamage,
@@ -128,8 +128,7 @@ class CompactionStore(Operations):
             yield from publish(found, written, entry, nodes, now)
         elif entry.base is not None and entry.summary is None:
             yield from inherit(found, written, entry)
-        for call in calls:
-            yield from record_call(continuation.key, call, now, None)
+        yield from record_calls(continuation.key, [(None, call) for call in calls], now)
         if records:
             yield from put_records(name, entry.engine, records, now)
         if system is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import wraps
@@ -26,6 +26,7 @@ Clock: TypeAlias = Callable[[], float]
 ROW_LOCK = " FOR_UPDATE"
 NO_END = 2**62
 """A number above every number and id of a row."""
+_VALUES_AT_ONCE = 500
 wall_clock: Clock = time.time
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _scan_json = json.JSONDecoder().raw_decode
@@ -72,6 +73,20 @@ def fetch_all(sql: str, *params: Any) -> Steps[list[Row]]:
 def fetch_readable(sql: str, *params: Any) -> Steps[list[Row]]:
     """The rows up to the first that is on a damaged page. After one SQLite writes nothing more in that transaction."""
     return (yield SqlStatement(sql, params, tolerant=True))
+
+
+def marks(values: Collection[Any]) -> str:
+    """The placeholders of `IN (...)` for some values: a `?` for each, or NULL for none."""
+    return ", ".join("?" * len(values)) or "NULL"
+
+
+def fetch_in_parts(sql: str, column: str, values: Sequence[Any], *params: Any) -> Steps[list[Row]]:
+    """The rows of a query, which ends in conditions, whose column is one of some values, however many there are."""
+    found: list[Row] = []
+    for start in range(0, len(values), _VALUES_AT_ONCE):
+        some = values[start : start + _VALUES_AT_ONCE]
+        found += yield from fetch_all(f"{sql} AND {column} IN ({marks(some)})", *params, *some)
+    return found
 
 
 def execute(sql: str, *params: Any) -> Steps[None]:

@@ -21,20 +21,15 @@ from clew.store.database import (
     fetch_number,
     fetch_one,
     read_json,
-    reads,
     require_ascending,
-    writes,
 )
 from clew.store.nodes import broken_maps, check_nodes, remove_nodes
 from clew.store.quarantine import (
-    QuarantinedRow,
     damaged_compactions,
     damaged_texts,
     damaged_values,
-    list_quarantined,
     message_words,
     quarantined_messages,
-    set_aside,
 )
 from clew.store.rows import BODY, CHAIN_BYTES, FIRST_CHAIN, next_chain, read_messages
 from clew.store.search.base import KINDS, DocKind, SearchDocument
@@ -107,16 +102,6 @@ class MaintenanceStore(SearchStore):
         except (DatabaseFull, ReadOnlyStore) as error:
             found = await database.read(lambda: check_index(index))
             return [HealthProblem("unwritable", str(error)), *found]
-
-    @writes
-    def quarantine(self) -> Steps[list[QuarantinedRow]]:
-        """Set aside every row that cannot be read, with a note in its place; those rows. Rebuild the index then."""
-        return (yield from set_aside(self._now()))
-
-    @reads
-    def quarantined(self) -> Steps[list[QuarantinedRow]]:
-        """What was set aside so far, oldest first, with its bytes."""
-        return (yield from list_quarantined())
 
     async def delete(self, session: str, *, owner: str | None = None) -> int:
         """Delete the whole conversation of a session; how many messages it had. `InUse` where it has branches.

@@ -27,6 +27,7 @@ from clew.store.database import (
     as_micros,
     fetch_all,
     fetch_one,
+    marks,
     read_json,
     reads,
 )
@@ -255,7 +256,7 @@ class OverviewStore(Operations):
         rows = yield from fetch_all(
             "SELECT m.conversation, COALESCE(sum(m.tokens), 0),"  # noqa: S608 (fixed texts)
             f" COALESCE(sum(CASE WHEN m.tokens IS NULL THEN {self._database.bytes_sql} ELSE 0 END), 0) FROM messages m"
-            f" WHERE m.conversation IN ({', '.join('?' for _ in conversations) or 'NULL'}) GROUP BY m.conversation",
+            f" WHERE m.conversation IN ({marks(conversations)}) GROUP BY m.conversation",
             *conversations,
         )
         return {row[0]: (int(row[1]), int(row[2])) for row in rows}
@@ -277,7 +278,7 @@ class OverviewStore(Operations):
         rows = yield from fetch_all(
             f"SELECT {BODY}, m.dialect, m.part, m.conversation FROM messages m"  # noqa: S608 (fixed texts)
             f" JOIN conversations c ON c.id = m.conversation"
-            f" WHERE m.conversation IN ({', '.join('?' for _ in conversations) or 'NULL'})"
+            f" WHERE m.conversation IN ({marks(conversations)})"
             " AND m.seq < c.origin_seq + ? AND m.role = 'user' ORDER BY m.conversation, m.seq",
             *conversations,
             _OPENING_MESSAGES,

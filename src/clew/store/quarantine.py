@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from clew.store.compactions import read_entry, without_compaction
 from clew.store.database import (
     DamagedText,
+    Operations,
     Row,
     RowDamage,
     Steps,
@@ -23,7 +24,9 @@ from clew.store.database import (
     fetch_all,
     json_text,
     read_json,
+    reads,
     require_ascending,
+    writes,
 )
 from clew.store.migrate import schema_version
 from clew.store.nodes import has_nodes
@@ -72,22 +75,29 @@ def quarantined_messages() -> Steps[set[tuple[int, int]]]:
     return {(int(row[0]), int(row[1])) for row in found}
 
 
-def list_quarantined() -> Steps[list[QuarantinedRow]]:
-    """What was set aside, oldest first."""
-    if not (yield from _has_quarantine()):
-        return []
-    found = yield from fetch_all("SELECT kind, what, seq, problem, body, at FROM quarantine ORDER BY id")
-    return [QuarantinedRow(row[0], row[1], row[2], row[3], bytes(row[4]), as_datetime(row[5])) for row in found]
+class QuarantineStore(Operations):
+    """Rows that cannot be read."""
 
+    @writes
+    def quarantine(self) -> Steps[list[QuarantinedRow]]:
+        """Set aside every row that cannot be read, with a note in its place; those rows. Rebuild the index then."""
+        done: list[QuarantinedRow] = []
+        # Texts first: a compaction whose text was only damaged can be read again afterwards.
+        for find in (damaged_messages, damaged_texts, damaged_compactions, damaged_values):
+            for item in (yield from find()):
+                done.append((yield from _set_aside(item, self._now())))
+        return done
 
-def set_aside(now: int) -> Steps[list[QuarantinedRow]]:
-    """Copy every row that cannot be read to the quarantine, and put a note in its place; those rows."""
-    done: list[QuarantinedRow] = []
-    # Texts first: a compaction whose text was only damaged can be read again afterwards.
-    for find in (damaged_messages, damaged_texts, damaged_compactions, damaged_values):
-        for item in (yield from find()):
-            done.append((yield from _set_aside(item, now)))
-    return done
+    @reads
+    def quarantined(self) -> Steps[list[QuarantinedRow]]:
+        """What was set aside so far, oldest first, with its bytes."""
+        if not (yield from _has_quarantine()):
+            return []
+        found = yield from fetch_all("SELECT kind, what, seq, problem, body, at FROM quarantine ORDER BY id")
+        return [
+            QuarantinedRow(kind, what, seq, problem, bytes(body), as_datetime(at))
+            for kind, what, seq, problem, body, at in found
+        ]
 
 
 def damaged_messages() -> Steps[list[DamagedItem]]:

@@ -32,8 +32,6 @@ _COLUMNS = (
     " FROM sessions s JOIN conversations c ON c.id = s.conversation LEFT JOIN sessions p ON p.id = s.parent"
 )
 _BY_NAME = _COLUMNS + " WHERE s.name = ?"
-_BY_ID = _COLUMNS + " WHERE s.id = ?"
-_TIP_OF_CONVERSATION = _COLUMNS + " WHERE s.conversation = ? ORDER BY s.id DESC LIMIT 1"
 # Waits for other writers of the conversation, and reads whether they have compacted the session meanwhile.
 _LOCK = "SELECT s.end_reason FROM sessions s JOIN conversations c ON c.id = s.conversation WHERE s.id = ? FOR_UPDATE"
 # By kind, not by time: clocks go backwards.
@@ -114,7 +112,7 @@ def lock_tip(name: str, owner: str | None = None) -> Steps[SessionRow]:
     reason = yield from fetch_one(_LOCK, found.id)
     if not found.session.is_compacted and (reason is None or reason[0] != COMPRESSION):
         return found
-    tip = yield from fetch_one(_TIP_OF_CONVERSATION, found.conversation)
+    tip = yield from fetch_one(_COLUMNS + " WHERE s.conversation = ? ORDER BY s.id DESC LIMIT 1", found.conversation)
     return found if tip is None else _session_row(tip)
 
 
@@ -285,7 +283,7 @@ def _tip_of(name: str, owner: str | None) -> Steps[Session]:
     while (after := (yield from fetch_one(_CONTINUATION, reached))) is not None and after[0] not in seen:
         reached = after[0]
         seen.add(reached)
-    tip = yield from fetch_one(_BY_ID, reached)
+    tip = yield from fetch_one(_COLUMNS + " WHERE s.id = ?", reached)
     assert tip is not None
     return _session_row(tip).session
 

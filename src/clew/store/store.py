@@ -20,6 +20,7 @@ from clew.store.keys import KeyStore
 from clew.store.maintenance import MaintenanceStore
 from clew.store.nodes import NodeStore
 from clew.store.overview import OverviewStore
+from clew.store.quarantine import QuarantineStore
 from clew.store.rows import chains_of, plain_to_store, tool_names
 from clew.store.search.indexing import catch_up, index_messages, index_system_prompt
 from clew.store.search.vectors import Embedder
@@ -41,6 +42,7 @@ class Store(
     CallStore,
     KeyStore,
     OverviewStore,
+    QuarantineStore,
     MaintenanceStore,
 ):
     """A history of conversations that is only added to. Open one with `open_store`.
@@ -120,7 +122,7 @@ class Store(
         chains = chains_of(whole)
 
         def operation() -> Steps[SyncResult]:
-            synced = yield from sync.sync(sync.SyncRequest(whole, asked, session, is_exact), chains, now)
+            synced = yield from sync.sync(whole, chains, asked, session, is_exact, now)
             if synced.is_new:
                 yield from index_system_prompt(self._database.index, synced.session)
             if synced.added:

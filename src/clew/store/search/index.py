@@ -11,7 +11,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Literal
 
-from clew.store.database import Row, Steps, execute, execute_many, fetch_all, fetch_number, fetch_one
+from clew.store.database import Row, Steps, execute, execute_many, fetch_all, fetch_number, fetch_one, marks
 from clew.store.search.base import (
     KINDS,
     Candidates,
@@ -27,7 +27,7 @@ from clew.store.search.words import camel_case_parts, case_folded, separate_unsp
 _COLUMNS = ("kind", "ref", "start", "stop", "owner", "conversation", "session", "seq", "role", "tool", "at")
 BY_NAME = {name: name for name in _COLUMNS}
 _NAMES = ", ".join(_COLUMNS)
-_MARKS = ", ".join("?" * len(_COLUMNS))
+_MARKS = marks(_COLUMNS)
 _ADD_DOCUMENT = f"INSERT INTO docs (id, {_NAMES}) VALUES (?, {_MARKS})"  # noqa: S608 (fixed names)
 _ADD_WORDS = "INSERT INTO words (rowid, text, parts, facets) VALUES (?, ?, ?, ?)"
 _REMOVE_WORDS = "INSERT INTO words (words, rowid, text, parts, facets) VALUES ('delete', ?, ?, ?, ?)"
@@ -58,7 +58,7 @@ def filter_conditions(filters: SearchFilters, columns: Mapping[str, str]) -> tup
         ("kind", filters.kinds),
     ):
         if wanted:
-            conditions.append(f"{columns[name]} IN ({', '.join('?' * len(wanted))})")
+            conditions.append(f"{columns[name]} IN ({marks(wanted)})")
             params += wanted
     for sign, at in ((">=", filters.since), ("<", filters.before)):
         if at is not None:

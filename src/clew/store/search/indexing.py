@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -58,10 +58,12 @@ _BEHIND = "SELECT 1 WHERE " + " OR ".join(  # noqa: S608 (fixed names)
 )
 
 
-def documents_where(kind: DocKind, condition: str, *params: Any) -> Steps[list[tuple[int, list[SearchDocument]]]]:
+def documents_where(
+    kind: DocKind, condition: str, *params: Any, fetch: Callable[..., Steps[list[Row]]] = fetch_all
+) -> Steps[list[tuple[int, list[SearchDocument]]]]:
     """The rows of one kind that fulfil a condition on `m`: the key of each, and its documents."""
     link = " AND " if kind == "system" else " WHERE "
-    read = yield from fetch_all(_SOURCES[kind] + link + condition, *params)
+    read = yield from fetch(_SOURCES[kind] + link + condition, *params)
     return [
         (int(row[0]), list(documents_of(_origin(kind, row), text)))
         for row, text in zip(read, _texts(kind, read), strict=True)
@@ -145,10 +147,8 @@ def _newest_row(table: str) -> Steps[int]:
 
 def _readable_documents(kind: DocKind, first: int, stop: int) -> Steps[dict[int, list[SearchDocument]]]:
     """The documents of the rows with ids from the first on and below the last, as far as they can be read."""
-    link = " AND " if kind == "system" else " WHERE "
-    read = yield from fetch_readable(f"{_SOURCES[kind]}{link}m.id >= ? AND m.id < ? ORDER BY m.id", first, stop)
-    texts = _texts(kind, read)
-    return {row[0]: list(documents_of(_origin(kind, row), text)) for row, text in zip(read, texts, strict=True)}
+    condition = "m.id >= ? AND m.id < ? ORDER BY m.id"
+    return dict((yield from documents_where(kind, condition, first, stop, fetch=fetch_readable)))
 
 
 def _create_side_tables() -> Steps[None]:

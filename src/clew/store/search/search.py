@@ -20,6 +20,7 @@ from clew.store.database import (
     as_micros,
     fetch_all,
     fetch_number,
+    marks,
     wall_clock,
 )
 from clew.store.history import segments_of
@@ -275,7 +276,7 @@ def _read(docs: Sequence[int]) -> Steps[list[tuple[int, SearchDocument]]]:
             )
         refs = list(dict.fromkeys(ref for its_kind, ref, _ in ids if its_kind == kind))
         column = "t.id" if kind == "system" else "m.id"
-        found = yield from documents_where(kind, f"{column} IN ({', '.join('?' * len(refs))})", *refs)
+        found = yield from documents_where(kind, f"{column} IN ({marks(refs)})", *refs)
         for doc in (doc for _, docs_of_row in found for doc in docs_of_row):
             number = ids.get((kind, doc.origin.ref, doc.start))
             if number is not None:
@@ -307,7 +308,7 @@ def _read_beside(
     ranked: list[RankedDocument] = []
     for conversation, numbers in by_conversation.items():
         where = [
-            f"m.conversation = ? AND m.seq IN ({', '.join('?' * len(numbers))})",
+            f"m.conversation = ? AND m.seq IN ({marks(numbers)})",
             "m.role IN ('user', 'assistant')",
             f"COALESCE(length(m.body), 0) <= {_LONGEST_NEIGHBOUR}",
             *conditions,
@@ -360,8 +361,7 @@ def _rows_by_id(table: str, columns: str, ids: Sequence[int | None]) -> Steps[di
     wanted = list(dict.fromkeys(id for id in ids if id is not None))
     if not wanted:
         return {}
-    marks = ", ".join("?" * len(wanted))
-    read = yield from fetch_all(f"SELECT id, {columns} FROM {table} WHERE id IN ({marks})", *wanted)  # noqa: S608
+    read = yield from fetch_all(f"SELECT id, {columns} FROM {table} WHERE id IN ({marks(wanted)})", *wanted)  # noqa: S608
     return {row[0]: row[1:] for row in read}
 
 

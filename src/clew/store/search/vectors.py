@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from clew.errors import ClewError
 from clew.install import has_extra
-from clew.store.database import Database, Steps, execute_many, fetch_all, fetch_number
+from clew.store.database import Database, Steps, execute_many, fetch_all, fetch_number, marks
 from clew.store.migrate import schema_version
 from clew.store.search.base import SearchFilters
 from clew.store.search.index import BY_NAME, filter_conditions
@@ -230,7 +230,7 @@ def _waiting_documents(model: str, limit: int) -> Steps[list[_WaitingDocument]]:
     if not rows:
         return []
     refs = list(dict.fromkeys(int(row[1]) for row in rows))
-    found = yield from documents_where("message", f"m.id IN ({', '.join('?' * len(refs))})", *refs)
+    found = yield from documents_where("message", f"m.id IN ({marks(refs)})", *refs)
     texts = {(doc.origin.ref, doc.start): doc.text for _, docs in found for doc in docs}
     waiting = []
     for id, ref, start, at in rows:
@@ -263,7 +263,7 @@ def nearest_documents(asked: AskedMeaning, filters: SearchFilters, speaker: Role
     # Without a condition on documents none is looked up: that takes as long as reading the vectors.
     joined = " JOIN docs d ON d.id = v.doc" if conditions else ""
     if conversations:
-        conditions.append(f"v.conversation IN ({', '.join('?' * len(conversations))})")
+        conditions.append(f"v.conversation IN ({marks(conversations)})")
     where = " AND ".join(["v.model = ?", *conditions])
     rows = yield from fetch_all(
         f"SELECT v.doc, v.body FROM vectors v{joined} WHERE {where} ORDER BY v.doc DESC LIMIT ?",  # noqa: S608
@@ -276,8 +276,7 @@ def nearest_documents(asked: AskedMeaning, filters: SearchFilters, speaker: Role
     found = {int(rows[index][0]): (passage, likeness) for index, passage, likeness in near}
     if not found:
         return []
-    marks = ", ".join("?" * len(found))
-    read = yield from fetch_all(f"SELECT id, ref, role FROM docs WHERE id IN ({marks})", *found)  # noqa: S608
+    read = yield from fetch_all(f"SELECT id, ref, role FROM docs WHERE id IN ({marks(found)})", *found)  # noqa: S608
     documents: list[tuple[float, NearDocument]] = []
     for id, ref, role in read:
         passage, likeness = found[int(id)]
