@@ -15,7 +15,6 @@ from clew.store.database import (
     Turns,
     WordIndex,
     execute,
-    execute_many,
     fetch_all,
     fetch_number,
     fetch_one,
@@ -120,7 +119,7 @@ def index_readable_rows(index: WordIndex) -> Turns[None]:
 
     Reading and indexing take turns: SQLite writes nothing in a transaction that met a damaged page.
     """
-    yield _create_empty_side_index
+    yield _create_side_tables
     for kind, table in TABLES.items():
         last = yield partial(_newest_row, table)
         for first in range(1, last + 1, BATCH_ROWS):
@@ -130,12 +129,6 @@ def index_readable_rows(index: WordIndex) -> Turns[None]:
                 if number not in known:
                     known |= yield partial(_readable_documents, kind, number, number + 1)
             yield partial(index.add, [doc for docs in known.values() for doc in docs])
-
-
-def _create_empty_side_index() -> Steps[None]:
-    yield from execute("CREATE TEMP TABLE indexed (kind TEXT PRIMARY KEY, upto INTEGER NOT NULL)")
-    yield from execute_many("INSERT INTO temp.indexed VALUES (?, ?)", [(kind, 2**62) for kind in KINDS])
-    yield from _create_side_tables()
 
 
 def _newest_row(table: str) -> Steps[int]:
