@@ -185,7 +185,8 @@ class SessionStore(Operations):
     def start_session(self, new: NewSession | None = None) -> Steps[Session]:
         """Start a session; an existing one of that id is returned as it is."""
         started = yield from start(new or NewSession(), self._now())
-        yield from index_system_prompt(self._database.index, started.session.id)
+        if self._database.index.is_immediate:
+            yield from index_system_prompt(self._database.index, started.session.id)
         return started.session
 
     @reads

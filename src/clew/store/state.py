@@ -29,7 +29,7 @@ from clew.store.database import (
     writes,
 )
 from clew.store.rows import keep_text
-from clew.store.search.indexing import index_written
+from clew.store.search.indexing import index_rows
 
 _RECORD_IDS = "SELECT id FROM engine_records WHERE conversation = ? AND engine = ? AND name = ?"
 _RECORDS = "SELECT name, value, until FROM engine_records WHERE conversation = ? AND engine = ?"
@@ -177,9 +177,9 @@ class StateStore(Operations):
             None if new.path is None else column_text(new.path),
             self._now(),
         )
-        if made is not None:
-            yield from index_written(self._database.index, "output", "m.name = ?", made[0])
-        else:
+        if made is not None and self._database.index.is_immediate:
+            yield from index_rows(self._database.index, "output", "m.name = ?", made[0])
+        if made is None:
             made = yield from fetch_one(
                 "SELECT name FROM outputs WHERE conversation = ? AND text = ?", found.conversation, text
             )

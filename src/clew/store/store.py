@@ -95,7 +95,7 @@ class Store(
 
         def operation() -> Steps[AppendResult]:
             appended = yield from history.append(request, now)
-            if appended.added:
+            if appended.added and self._database.index.is_immediate:
                 yield from index_messages(self._database.index, appended.session, appended.first_seq)
             return appended
 
@@ -123,9 +123,9 @@ class Store(
 
         def operation() -> Steps[SyncResult]:
             synced = yield from sync.sync(whole, chains, asked, session, is_exact, now)
-            if synced.is_new:
+            if synced.is_new and self._database.index.is_immediate:
                 yield from index_system_prompt(self._database.index, synced.session)
-            if synced.added:
+            if synced.added and self._database.index.is_immediate:
                 yield from index_messages(self._database.index, synced.session, synced.next_seq - synced.added)
             return synced
 

@@ -84,23 +84,22 @@ def system_documents(text: int) -> Steps[list[SearchDocument]]:
     return list(documents_of(origin, _plain_text(row[1])))
 
 
-def index_written(index: WordIndex, kind: DocKind, condition: str, *params: Any) -> Steps[None]:
-    """Index the rows that fulfil a condition, where a row is indexed in the transaction that writes it."""
-    if index.is_immediate:
-        found = yield from documents_where(kind, condition, *params)
-        yield from index.add([doc for _, docs in found for doc in docs])
+def index_rows(index: WordIndex, kind: DocKind, condition: str, *params: Any) -> Steps[None]:
+    """Index the rows of one kind that fulfil a condition."""
+    found = yield from documents_where(kind, condition, *params)
+    yield from index.add([doc for _, docs in found for doc in docs])
 
 
 def index_messages(index: WordIndex, session: str, first_seq: int) -> Steps[None]:
     """Index the messages of a session's conversation from a number on, which were just appended."""
     of_session = "m.conversation = (SELECT conversation FROM sessions WHERE name = ?) AND m.seq >= ?"
-    yield from index_written(index, "message", of_session, session, first_seq)
+    yield from index_rows(index, "message", of_session, session, first_seq)
 
 
 def index_system_prompt(index: WordIndex, session: str) -> Steps[None]:
     """Index the system prompt of a session that was just started, unless it is indexed already."""
     of_session = f"m.id = (SELECT id FROM sessions WHERE name = ?) AND {_NOT_INDEXED}"  # noqa: S608 (fixed text)
-    yield from index_written(index, "system", of_session, session)
+    yield from index_rows(index, "system", of_session, session)
 
 
 def build_side_index(index: WordIndex) -> Steps[None]:

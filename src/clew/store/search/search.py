@@ -44,7 +44,7 @@ from clew.store.search.indexing import (
     documents_where,
     drop_side_index,
     index_readable_rows,
-    index_written,
+    index_rows,
     is_behind,
 )
 from clew.store.search.passages import Place, RankedDocument, first_page, places_beside, with_neighbours
@@ -148,8 +148,8 @@ class SearchStore(Operations):
 
         def operation() -> Steps[None]:
             yield from index.clear()
-            for kind in KINDS:
-                yield from index_written(index, kind, "1 = 1")
+            for kind in KINDS if index.is_immediate else ():
+                yield from index_rows(index, kind, "1 = 1")
 
         try:
             await self._database.write(operation)
