@@ -25,7 +25,7 @@ _GOOD_HITS = 0.9
 _LOW_HITS = 0.7
 _MUCH_AROUND = 0.25
 _LEAST_SHARE = 0.02
-"""A hint that saves less of what it is about is none."""
+"""The least share that a hint must save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class FilledWindows:
     messages: int
     parts: Mapping[str, int]
     tools: Mapping[str, tuple[int, int, int, int]]
-    """Of each tool the tokens, the results, the largest of them, and the tokens above the bound."""
+    """For each tool: tokens, results, the largest result, tokens above the bound."""
 
     @property
     def tokens(self) -> int:
@@ -82,7 +82,7 @@ def _all_and_auxiliary(owner: str | None, since: datetime) -> tuple[CallFilter, 
 async def _grouped(
     catalog: SessionCatalog, owner: str | None, since: datetime, by: Grouping
 ) -> dict[Any, tuple[UsageTotal, UsageTotal | None]]:
-    """Calls by a group, each with the auxiliary ones among them."""
+    """Usage by group: all calls, and the auxiliary ones."""
     every, auxiliary = [
         {each.group[by]: each for each in await catalog.store.usage((by,), which)}
         for which in _all_and_auxiliary(owner, since)
@@ -135,7 +135,7 @@ def _date(day: int) -> str:
 
 
 async def filled_windows(catalog: SessionCatalog, owner: str | None, since: datetime) -> FilledWindows:
-    """What the windows of the sessions hold that were used last, so many that the answer stays quick."""
+    """What the windows of the most recent sessions hold, of as many as can be read quickly."""
     chosen = _newest(await catalog.visible(owner), since)
     parts: Counter[str] = Counter()
     tools: dict[str, tuple[int, int, int, int]] = {}
@@ -199,13 +199,13 @@ def plain_fills(filled: FilledWindows) -> dict[str, Any]:
 
 
 def hints(filled: FilledWindows, total: UsageTotal) -> list[dict[str, Any]]:
-    """What would save the most tokens, first; each says how that was worked out."""
+    """Hints, the largest saving first; each says how it was computed."""
     found = [*_bound_hints(filled), *_around_hints(filled), *_cache_hints(total)]
     return sorted(found, key=lambda hint: -hint["saves_tokens"])
 
 
 def _bound_hints(filled: FilledWindows) -> list[dict[str, Any]]:
-    """The tool whose results hold the most above a bound that most of them stay below."""
+    """A hint for the tool whose results have the most tokens above `RESULT_BOUND`."""
     above = {name: figures[3] for name, figures in filled.tools.items()}
     name = max(above, key=lambda each: above[each], default=None)
     if name is None or above[name] < _LEAST_SHARE * max(1, filled.tokens):

@@ -1,4 +1,4 @@
-"""Messages of a session in pages, with what became of each, and the handoff of a compaction beside what it replaced."""
+"""Pages of the messages of a session with the fate of each, and the handoff of a compaction."""
 
 from __future__ import annotations
 

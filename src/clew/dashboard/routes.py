@@ -133,7 +133,7 @@ class DashboardRoutes:
             self._reading.add_done_callback(_log_failure)
 
     def _answered(self, serve: Serve) -> Serve:
-        """Every failure as an answer."""
+        """Turn every failure into an answer."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
             try:
@@ -158,7 +158,7 @@ class DashboardRoutes:
         return answer
 
     def _shown(self, show: Show) -> Serve:
-        """The data that a visitor who is signed in may see."""
+        """Serve data to a visitor who is signed in."""
 
         async def serve(request: web.Request) -> web.StreamResponse:
             return json_answer(await show(request, await self.sessions.require(request)))
@@ -212,7 +212,7 @@ class DashboardRoutes:
         }
 
     def _pages(self) -> Mapping[str, Show]:
-        """What answers each path."""
+        """The handler of each path."""
         catalog, why_not = self._catalog, self._options.why_not
 
         def of_session(show: ShowSession) -> Show:
@@ -280,7 +280,7 @@ class DashboardRoutes:
 
 
 def is_dashboard_path(path: str) -> bool:
-    """Whether a path is one of the dashboard, or would be."""
+    """Whether a path belongs to the dashboard, whether it exists or not."""
     return path == COOKIE_PATH or path.startswith(f"{COOKIE_PATH}/")
 
 
@@ -316,7 +316,7 @@ async def _nothing_here(request: web.Request) -> web.StreamResponse:
 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """What keeps a browser from running, framing or keeping anything else."""
+    """Add headers that forbid other scripts, frames and caching."""
     if is_dashboard_path(request.path):
         response.headers.update(_HEADERS)
         response.headers.setdefault("Cache-Control", "no-store")

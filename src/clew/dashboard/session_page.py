@@ -27,7 +27,7 @@ from clew.turn import next_message_cost
 from clew.usage import CanonicalUsage, price_of
 
 WhyNotChanged: TypeAlias = Callable[[ConversationOverview], str | None]
-"""Why a session cannot be compacted, undone or branched here, in words; None where it can."""
+"""Why a session cannot be compacted, undone or branched here, as a phrase; None where it can."""
 MAX_TREE = 200
 _MAX_DEPTH = 30
 _OPENING_CHARS = 160
@@ -120,7 +120,7 @@ def _branch_of(overview: ConversationOverview, state: CatalogState, owner: str |
 
 
 def recall_notes(recalls: Sequence[EngineRecord]) -> list[tuple[str, str]]:
-    """What the model of a session asked the gateway for, newest first; its client has not seen it."""
+    """A note about what the model of a session recalled from the gateway, newest first."""
     newest = [f"m{it.value['number']}: {', '.join(it.value['asked'])}" for it in reversed(recalls)]
     if not newest:
         return []
@@ -138,7 +138,7 @@ def warnings_of(
     effects: Sequence[CompactionEffect],
     requests: Sequence[RecordedCall],
 ) -> list[tuple[str, str]]:
-    """What a person should know of a session, each with its level."""
+    """Warnings and notes about a session, each with its level."""
     found = [*_window_warnings(details), *_cache_warnings(overview, requests), *_compaction_warnings(effects)]
     unknown = details.total.calls_of_unknown_cost
     if unknown:
@@ -164,7 +164,7 @@ def _window_warnings(details: SessionFigures) -> list[tuple[str, str]]:
 
 
 def _cache_warnings(overview: ConversationOverview, requests: Sequence[RecordedCall]) -> list[tuple[str, str]]:
-    """Of the last requests, the first one of them left out: little read from a cache that the model has."""
+    """A warning where the last requests, without the first, read little from a cache that the model has."""
     recent = requests[1:][-_RECENT_REQUESTS:]
     price = price_of(overview.model) if overview.model else None
     if len(recent) < _FEWEST_REQUESTS or price is None or price.cache_read is None:
@@ -240,7 +240,7 @@ def _plain_part(part: WindowPart, label: str) -> dict[str, Any]:
 
 
 def context_hint(content: WindowContent) -> str | None:
-    """What takes the most of a window, where one thing does, and what makes it smaller."""
+    """What takes most of a window and what makes it smaller; None where no single part does."""
     if not content.tokens:
         return None
     shares = {part.name: part.tokens / content.tokens for part in content.parts}
