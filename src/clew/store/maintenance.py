@@ -1,4 +1,4 @@
-"""Checking what must hold in a store, and deleting a conversation. As steps.
+"""Checking the invariants of a store, and deleting a conversation.
 
 The checks read everything: they run on request, never at a start.
 """
@@ -235,7 +235,7 @@ def _is_next(before: Any, message: Message, chain: Any) -> bool:
         # A shorter chain is of an earlier build, and cannot be checked.
         return len(bytes(chain)) < CHAIN_BYTES or bytes(chain) == next_chain(bytes(before), message)
     except (TypeError, ValueError, AttributeError, RecursionError):
-        # No message that was stored is of such a shape, nor is a chain of another type than bytes.
+        # A stored message has no such shape, and a chain no other type than bytes.
         return False
 
 

@@ -1,4 +1,4 @@
-"""Nodes of a conversation's map: publishing them with a compaction, reading and checking them. Steps, and methods.
+"""Nodes of a conversation's map: publishing them with a compaction, reading and checking them.
 
 A node is written once. A publication proves, in the transaction of its compaction, that every message which the new
 view does not show is covered by exactly one leaf: nothing becomes visible where that does not hold.

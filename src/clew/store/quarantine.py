@@ -231,7 +231,7 @@ def _set_aside(item: DamagedItem, now: int) -> Steps[QuarantinedRow]:
         text, is_message = item.key
         lost = f"{_LOST_TEXT} (text {text})"
         body = json_text({"role": "user", "content": lost} if is_message else lost)
-        # The hash of the note: a text that is stored again must not be taken for this one.
+        # With the hash of the note, so that the same text, stored again, is not taken for this one.
         digest = blake2b(body.encode(), digest_size=_TEXT_HASH_BYTES).digest()
         yield from execute("UPDATE texts SET body = ?, hash = ? WHERE id = ?", body, digest, text)
     elif item.kind == "compaction":

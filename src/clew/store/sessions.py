@@ -99,7 +99,7 @@ def new_name() -> str:
 
 def find(name: str, owner: str | None = None) -> Steps[SessionRow]:
     """The session of an id; `UnknownSession` where there is none, or none of that owner."""
-    # An id may come out of a request: one that no column holds is as unknown as any other.
+    # An id may come from a request; one that no column can hold is as unknown as any other.
     found = (yield from fetch_one(_BY_NAME, name)) if is_storable(name) else None
     if found is None or (owner is not None and found[12] != owner):
         raise UnknownSession(name)

@@ -1,4 +1,4 @@
-"""A whole history sent again: how much of it is known, and where the rest belongs. As steps."""
+"""A whole history sent again: how much of it is known, and where the rest belongs."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class Fts5Index:
         return (yield from _candidates(found, query.limit))
 
     def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
-        # One query each is cheap; a form that is in no document costs as much in every combination it is part of.
+        # One query each is cheap; an unknown form would cost as much in every combination that has it.
         known: set[str] = set()
         for word in words:
             found = yield from fetch_one(

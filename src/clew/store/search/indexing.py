@@ -186,7 +186,7 @@ def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
     yield from index.add(batch)
     yield from execute("UPDATE indexed SET upto = ? WHERE kind = ? AND upto <> ?", upto, kind, upto)
     if more and (yield from fetch_number("SELECT upto FROM indexed WHERE kind = ?", kind)) != upto:
-        # The same rows would be indexed again, for ever.
+        # Otherwise the same rows would be indexed again without end.
         raise IndexDamaged(
             "the search index does not keep how far it reaches", remedy="`clew doctor --repair` rebuilds it"
         )

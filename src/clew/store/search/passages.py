@@ -1,4 +1,4 @@
-"""What belongs together in a conversation: neighbours of a hit count, and a page does not show one passage ten times.
+"""Neighbours of hits in a conversation, and the choice of the hits of a page without repeated passages.
 
 An answer often is the turn behind the one with the words of the question ("How often do you train?", "Three times a
 week."). So a turn of a person or a model is ranked by what is beside it too. Results of tools and turns with calls
@@ -131,7 +131,7 @@ def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument
 def first_page(
     ranked: Sequence[RankedDocument], rarities: Mapping[QueryTerm, float], limit: int
 ) -> list[RankedDocument]:
-    """The best documents, each passage once; the last of them give way to documents with terms that no better one has.
+    """The best documents, each passage once; the last are replaced by documents with rare terms that no better one has.
 
     Otherwise many rows with all the common words of a query would hide the one row with its rare word.
     """
@@ -154,11 +154,11 @@ def first_page(
 
 
 def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument]:
-    """The documents of a page, each time the best; one that is like others that were chosen counts less.
+    """The documents of a page, chosen one by one; the score of one that is like chosen ones is lowered.
 
     A second passage with the same words may still be the one that was asked for, so that it is not left out.
     """
-    # The worst that waits is compared with the chosen ones last, and mostly never.
+    # A heap, so that a low score is compared with the chosen ones late, and mostly never.
     waiting = [(-it.score, number, 0) for number, it in enumerate(ranked[: limit * _LOOKED_AT])]
     heapify(waiting)
     chosen: list[RankedDocument] = []
@@ -219,7 +219,7 @@ class _WordBits(dict[str, int]):
 
 
 def _compared(document: RankedDocument) -> str:
-    """What of a document is compared with others: around its first match, and of a result without its numbers.
+    """The part of a document that is compared with others: around its first match, and without the numbers of a result.
 
     Each run of a command prints other times, counts and line numbers; in what people and models say numbers matter.
     """

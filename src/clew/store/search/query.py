@@ -61,7 +61,7 @@ _NAMES_USER = re.compile(
     r"\bthe (?:user|person|human|customer)(?:['’]s)?\b|\b(?:user|person) (?:asked|said|wants?|wanted)\b"
 )
 
-# Mel's, don't, they're: what follows the apostrophe is no word to look for.
+# Mel's, don't, they're: the part after the apostrophe is not searched for.
 _shortened = re.compile(r"(\W*\w+?)(?:n['’]t|['’](?:s|t|re|ve|ll|d|m))(\W*)", re.IGNORECASE)
 
 
@@ -290,7 +290,7 @@ class FoldedText:
         found = _lower_run.match(self.text, index)
         if found is not None:
             index = found.end()
-        # Most words end at a space or a sign, which takes no closer look.
+        # Most words end at a space or a sign, where this loop does not run.
         while index < len(self.text) and self.text[index].isalnum() and not self._is_word_border(index):
             index += 1
         return index
