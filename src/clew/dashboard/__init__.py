@@ -1,8 +1,8 @@
 """The dashboard: a page that shows a store live, with the calls that it makes.
 
-Reads the store and shows it, within an owner: sessions, one session request by request, its tree, its handoffs, what
-fills windows. It changes nothing; what a person does there goes through the hosted conversations, which are served
-beside it. Knows no gateway and no upstream: its host decides how people sign in.
+Reads the store and shows what one owner may see: sessions, the requests of a session, its tree, its handoffs, what
+fills windows. It changes nothing; actions of a person use the API of hosted conversations, which is served at the same
+address. Knows no gateway and no upstream: its host decides how people sign in.
 """
 
 from clew.dashboard.catalog import SessionCatalog

@@ -1,7 +1,7 @@
 """All sessions of a store as lists show them, kept in memory and read again only where something was written.
 
-A session, to a person, is one conversation with all its continuations. Whose it is, is asked by everybody who takes one
-from here: `visible` and `find` are within an owner.
+On the dashboard a session is one conversation with all its continuations. `visible` and `find` give only the sessions
+of one owner.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from clew.dashboard.timeline import CompactionEffect, compaction_effects
 from clew.dashboard.window_content import (
     BYTES_PER_TOKEN,
     SizeCache,
@@ -36,11 +37,11 @@ from clew.store import (
 from clew.usage import CanonicalUsage
 
 MAX_SESSIONS = 10_000
-"""So many of the newest are listed; older ones are found by search."""
+"""The newest sessions that are listed; older ones are found by search."""
 MAX_WORDS_CHARS = 240
 _CHUNK = 200
 _MAX_OWNERS = 32
-"""Owners whose lists are kept read."""
+"""Owners whose lists are kept in memory."""
 _MAX_CONTENTS = 500
 _READ_AHEAD = 50
 _MAX_CALLS_KEPT = 8
@@ -59,8 +60,8 @@ _CLIENTS = {
     "pi": "pi (imported)",
 }
 ACTIVE_SECONDS = 90.0
-"""A session without a new message for so long is idle: most replies and tools take less time."""
-_NOTHING = UsageTotal({}, 0, CanonicalUsage(), 0, 0)
+"""After this time without a new message a session is idle: most replies and tools take less."""
+NO_CALLS = UsageTotal({}, 0, CanonicalUsage(), 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class SessionFigures:
-    """What is known of a session beside its overview."""
+    """Figures of a session that its overview does not have."""
 
     opening: str
     last_words: str
@@ -104,7 +105,7 @@ class CatalogState:
     sessions: tuple[ConversationOverview, ...] = ()
     by_conversation: Mapping[int, ConversationOverview] = field(default_factory=dict)
     branches: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Of each conversation those that branched off from it, and its subagents'."""
+    """The branches and subagents of each conversation."""
 
 
 _NEVER = CatalogState()
@@ -118,7 +119,7 @@ class SessionCatalog:
         self.windows = windows
         self.sizes = SizeCache(store)
         self._states: dict[str | None, CatalogState] = {}
-        """By owner, so that one with many sessions hides nobody else's; None: of all."""
+        """By owner, so that one with many sessions does not hide those of others; None: of all."""
         self._figures: dict[int, tuple[tuple[object, ...], SessionFigures]] = {}
         self._contents: dict[int, tuple[tuple[object, ...], WindowContent]] = {}
         self._openings: dict[int, str] = {}
@@ -153,7 +154,7 @@ class SessionCatalog:
         return overview
 
     async def figures(self, sessions: Sequence[ConversationOverview]) -> list[SessionFigures]:
-        """The figures of some sessions, each in its place; those that were read before are read again when changed."""
+        """The figures of some sessions, in their order; they are read again only where a session has changed."""
         stale = [each for each in sessions if self._figures.get(each.conversation, ((),))[0] != _stamp(each)]
         for start in range(0, len(stale), _CHUNK):
             await self._read_figures(stale[start : start + _CHUNK])
@@ -176,8 +177,8 @@ class SessionCatalog:
                 opening=opening,
                 last_words=words_of(digest.newest),
                 last_role=None if digest.newest is None else str(digest.newest.get("role")),
-                total=totals.get(each.conversation, _NOTHING),
-                auxiliary=auxiliary.get(each.conversation, _NOTHING),
+                total=totals.get(each.conversation, NO_CALLS),
+                auxiliary=auxiliary.get(each.conversation, NO_CALLS),
                 last_call=digest.last_call,
                 meter=await self._meter(each, digest.last_call, counted.get(each.conversation)),
             )
@@ -186,24 +187,24 @@ class SessionCatalog:
             self._figures.clear()
 
     async def openings(self, sessions: Sequence[ConversationOverview]) -> list[str]:
-        """The first words of some sessions, each in its place; a branch has those of its origin."""
+        """The first words of some sessions, in their order; a branch has those of its origin."""
         known = (await self.state()).by_conversation
         roots = [_where_it_began(each, known) for each in sessions]
         unread = sorted({root for root in roots if root not in self._openings})
         for start in range(0, len(unread), _CHUNK):
             chunk = unread[start : start + _CHUNK]
             read = await self.store.openings(chunk)
-            # One that has no words yet may get some.
+            # A conversation without a user message may get one.
             self._openings.update({each: words_of(read[each]) for each in chunk if each in read})
         return [self._openings.get(root, "") for root in roots]
 
     async def totals(self, sessions: Sequence[ConversationOverview]) -> list[UsageTotal]:
-        """The calls of some sessions added up, each in its place."""
+        """The usage of some sessions, in their order."""
         found = await self._totals(CallFilter(conversations=[each.conversation for each in sessions]))
-        return [found.get(each.conversation, _NOTHING) for each in sessions]
+        return [found.get(each.conversation, NO_CALLS) for each in sessions]
 
     async def calls(self, overview: ConversationOverview) -> Sequence[RecordedCall]:
-        """The calls of a session, oldest first; of those that were looked at last they are remembered."""
+        """The calls of a session, oldest first; those of the newest few sessions that were read are kept."""
         known = self._calls.pop(overview.conversation, None)
         if known is None or known[0] != overview.last_call:
             known = (overview.last_call, await self.store.calls(overview.newest))
@@ -212,8 +213,13 @@ class SessionCatalog:
             del self._calls[next(iter(self._calls))]
         return known[1]
 
+    async def effects(self, overview: ConversationOverview) -> list[CompactionEffect]:
+        """The compactions of a session with what each cost and saved, oldest first."""
+        accounts = await self.store.compaction_accounts(overview.newest)
+        return compaction_effects(accounts, await self.calls(overview)) if accounts else []
+
     async def read_ahead(self) -> None:
-        """Read the figures of all sessions a few at a time, so that lists which need all of them come at once."""
+        """Read the figures of all sessions a few at a time, so that lists which need all of them are quick."""
         with suppress(StoreError):
             # A search would wait for what is not indexed yet.
             await self.store.index_waiting()
@@ -265,7 +271,7 @@ def client_of(client: str) -> str:
 
 
 def words_of(message: Message | None) -> str:
-    """What a message says, on one line; or what it calls."""
+    """The text of a message on one line, or the names of its calls."""
     if message is None:
         return ""
     text = " ".join(text_of(message)[: 4 * MAX_WORDS_CHARS].split())[:MAX_WORDS_CHARS]
@@ -273,12 +279,12 @@ def words_of(message: Message | None) -> str:
 
 
 def is_active(overview: ConversationOverview, now: datetime) -> bool:
-    """Whether a session is at work: it has not ended, and has a message of the last minutes."""
+    """Whether a session has not ended and has a recent message."""
     return overview.ended is None and (now - overview.updated).total_seconds() <= ACTIVE_SECONDS
 
 
 def _is_whole(overview: ConversationOverview) -> bool:
-    """Whether a view is the whole history: true without a compaction, here or in its origin."""
+    """Whether the view is the whole history: neither the conversation nor its origin was compacted."""
     return not overview.last_entry and not overview.shared
 
 

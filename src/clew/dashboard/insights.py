@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from msgspec import Meta
 
-from clew.dashboard.catalog import SessionCatalog, client_of
+from clew.dashboard.catalog import NO_CALLS, SessionCatalog, client_of
 from clew.dashboard.session_list import plain_usage
 from clew.dashboard.window_content import PART_LABELS, RESULT_BOUND, WindowContent
 from clew.store import CallFilter, CompactionStats, ConversationOverview, Grouping, UsageTotal
-from clew.usage import CanonicalUsage
 
 DAY_SECONDS = 86_400
 MAX_FILLED_SESSIONS = 40
@@ -26,8 +25,7 @@ _GOOD_HITS = 0.9
 _LOW_HITS = 0.7
 _MUCH_AROUND = 0.25
 _LEAST_SHARE = 0.02
-"""A hint that saves less of what it is about is none."""
-_NOTHING = UsageTotal({}, 0, CanonicalUsage(), 0, 0)
+"""The least share that a hint must save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class FilledWindows:
     messages: int
     parts: Mapping[str, int]
     tools: Mapping[str, tuple[int, int, int, int]]
-    """Of each tool the tokens, the results, the largest of them, and the tokens above the bound."""
+    """For each tool: tokens, results, the largest result, tokens above the bound."""
 
     @property
     def tokens(self) -> int:
@@ -59,6 +57,7 @@ async def insights_page(catalog: SessionCatalog, owner: str | None, days: int) -
     since = datetime.fromtimestamp(first * DAY_SECONDS, UTC)
     compactions = await catalog.store.compaction_stats(since, owner=owner)
     grouped = {name: await _grouped(catalog, owner, since, name) for name in ("day", "model", "client")}
+    by_day = _compactions_by(compactions, lambda each: each.day)
     total, auxiliary = [(await catalog.store.usage((), which))[0] for which in _all_and_auxiliary(owner, since)]
     filled = await filled_windows(catalog, owner, since)
     return {
@@ -66,7 +65,7 @@ async def insights_page(catalog: SessionCatalog, owner: str | None, days: int) -
         "days": days,
         "total": {**plain_usage(total, auxiliary), **_compacted(compactions)},
         "by_day": [
-            {"day": _date(day), "at": day * DAY_SECONDS, **_figures(grouped["day"].get(day), _on(compactions, day))}
+            {"day": _date(day), "at": day * DAY_SECONDS, **_figures(grouped["day"].get(day), by_day.get(day, ()))}
             for day in range(first, today + 1)
         ],
         "by_model": _by_name("model", grouped["model"], compactions, lambda each: each.model, str),
@@ -83,7 +82,7 @@ def _all_and_auxiliary(owner: str | None, since: datetime) -> tuple[CallFilter, 
 async def _grouped(
     catalog: SessionCatalog, owner: str | None, since: datetime, by: Grouping
 ) -> dict[Any, tuple[UsageTotal, UsageTotal | None]]:
-    """Calls by a group, each with the auxiliary ones among them."""
+    """Usage by group: all calls, and the auxiliary ones."""
     every, auxiliary = [
         {each.group[by]: each for each in await catalog.store.usage((by,), which)}
         for which in _all_and_auxiliary(owner, since)
@@ -91,17 +90,24 @@ async def _grouped(
     return {key: (total, auxiliary.get(key)) for key, total in every.items()}
 
 
-def _figures(totals: tuple[UsageTotal, UsageTotal | None] | None, made: Iterable[CompactionStats]) -> dict[str, Any]:
-    total, auxiliary = totals or (_NOTHING, None)
-    return {**plain_usage(total, auxiliary), **_compacted(list(made))}
+def _compactions_by(
+    compactions: Sequence[CompactionStats], key: Callable[[CompactionStats], Any]
+) -> dict[Any, list[CompactionStats]]:
+    grouped: dict[Any, list[CompactionStats]] = {}
+    for each in compactions:
+        grouped.setdefault(key(each), []).append(each)
+    return grouped
+
+
+def _figures(
+    totals: tuple[UsageTotal, UsageTotal | None] | None, compactions: Sequence[CompactionStats]
+) -> dict[str, Any]:
+    total, auxiliary = totals or (NO_CALLS, None)
+    return {**plain_usage(total, auxiliary), **_compacted(compactions)}
 
 
 def _compacted(made: Sequence[CompactionStats]) -> dict[str, int]:
     return {"compactions": len(made), "tokens_freed": sum(max(0, each.before - each.after) for each in made)}
-
-
-def _on(compactions: Sequence[CompactionStats], day: int) -> list[CompactionStats]:
-    return [each for each in compactions if each.day == day]
 
 
 def _by_name(
@@ -112,9 +118,7 @@ def _by_name(
     label: Callable[[str], str],
 ) -> list[dict[str, Any]]:
     """The groups of one kind, the one with the most tokens first."""
-    made: dict[str, list[CompactionStats]] = {}
-    for each in compactions:
-        made.setdefault(key(each), []).append(each)
+    made = _compactions_by(compactions, key)
     keys = sorted({*totals, *made}, key=lambda each: -(totals[each][0].usage.total_tokens if each in totals else 0))
     rows = []
     for each in keys:
@@ -131,7 +135,7 @@ def _date(day: int) -> str:
 
 
 async def filled_windows(catalog: SessionCatalog, owner: str | None, since: datetime) -> FilledWindows:
-    """What the windows of the sessions hold that were used last, so many that the answer stays quick."""
+    """What the windows of the most recent sessions hold, of as many as can be read quickly."""
     chosen = _newest(await catalog.visible(owner), since)
     parts: Counter[str] = Counter()
     tools: dict[str, tuple[int, int, int, int]] = {}
@@ -195,13 +199,13 @@ def plain_fills(filled: FilledWindows) -> dict[str, Any]:
 
 
 def hints(filled: FilledWindows, total: UsageTotal) -> list[dict[str, Any]]:
-    """What would save the most tokens, first; each says how that was worked out."""
+    """Hints, the largest saving first; each says how it was computed."""
     found = [*_bound_hints(filled), *_around_hints(filled), *_cache_hints(total)]
     return sorted(found, key=lambda hint: -hint["saves_tokens"])
 
 
 def _bound_hints(filled: FilledWindows) -> list[dict[str, Any]]:
-    """The tool whose results hold the most above a bound that most of them stay below."""
+    """A hint for the tool whose results have the most tokens above `RESULT_BOUND`."""
     above = {name: figures[3] for name, figures in filled.tools.items()}
     name = max(above, key=lambda each: above[each], default=None)
     if name is None or above[name] < _LEAST_SHARE * max(1, filled.tokens):

@@ -66,7 +66,7 @@ class Follower:
 
 
 class LiveChanges:
-    """Compares the sessions of a store with what they were, again and again."""
+    """Polls the sessions of a store and sends their changes."""
 
     def __init__(self, catalog: SessionCatalog, poll_seconds: float = POLL_SECONDS) -> None:
         self._catalog = catalog
@@ -77,7 +77,7 @@ class LiveChanges:
 
     @asynccontextmanager
     async def follow(self, owner: str | None) -> AsyncIterator[Follower]:
-        """Somebody who hears of what happens to an owner's sessions from now on, for as long as the block lasts."""
+        """A follower that gets the events of an owner's sessions while the block runs."""
         now = await self._catalog.state()
         follower = Follower(owner)
         self._followers.append(follower)
@@ -92,7 +92,7 @@ class LiveChanges:
                 self._task = None
 
     async def end(self) -> None:
-        """Let every stream end: open streams would keep the server from stopping."""
+        """End every stream: open streams would keep the server from stopping."""
         self.is_ending.set()
         for follower in self._followers:
             follower.has_more.set()
@@ -130,7 +130,7 @@ def _is_seen(session: ConversationOverview, follower: Follower) -> bool:
 
 
 def _changes(before: CatalogState, session: ConversationOverview) -> list[str]:
-    """What of a session is another than it was."""
+    """The names of what has changed in a session."""
     known = before.by_conversation.get(session.conversation)
     if known is session:
         return []

@@ -1,4 +1,4 @@
-"""Messages of a session in pages, with what became of each, and the handoff of a compaction beside what it replaced."""
+"""Pages of the messages of a session with the fate of each, and the handoff of a compaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec import Meta
 from clew.dashboard.catalog import SessionCatalog
 from clew.dashboard.queries import Number, PageSize
 from clew.dashboard.sign_in import DashboardRefusal
-from clew.dashboard.timeline import CompactionEffect, compaction_effects, plain_effect
+from clew.dashboard.timeline import plain_effect
 from clew.handoff import Entry, Handoff, Span, list_style, read_line, references_in
 from clew.messages import Message, calls_of, images_of, name_of_call, text_of
 from clew.store import (
@@ -155,8 +155,7 @@ async def find_compaction(catalog: SessionCatalog, overview: ConversationOvervie
 async def handoff_page(catalog: SessionCatalog, overview: ConversationOverview, id: int) -> dict[str, Any]:
     """The handoff of a compaction, with its references as numbers of messages."""
     compaction = await find_compaction(catalog, overview, id)
-    effects = await session_effects(catalog, overview)
-    effect = next((each for each in effects if each.account.id == id), None)
+    effect = next((each for each in await catalog.effects(overview) if each.account.id == id), None)
     handoff = handoff_of(compaction.entry) or Handoff()
     fates = MessageFates(compaction.entry.view)
     counted = {"shortened": fates.shortened, "kept": fates.kept}
@@ -166,12 +165,6 @@ async def handoff_page(catalog: SessionCatalog, overview: ConversationOverview, 
         "text": handoff_text_of(compaction.entry),
         **handoff_view(handoff, range(overview.next_seq)),
     }
-
-
-async def session_effects(catalog: SessionCatalog, overview: ConversationOverview) -> list[CompactionEffect]:
-    """The compactions of a session with what each cost and saved."""
-    accounts = await catalog.store.compaction_accounts(overview.newest)
-    return compaction_effects(accounts, await catalog.calls(overview) if accounts else ())
 
 
 def handoff_view(handoff: Handoff, known: Container[int]) -> dict[str, Any]:

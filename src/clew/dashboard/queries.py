@@ -1,4 +1,4 @@
-"""The query and the body of a call as typed values: what is unknown or out of range is named and refused."""
+"""Reads the query and the body of a call as typed values; unknown names and values out of range are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Read = TypeVar("_Read")
 
 
 def read_query(request: web.Request, kind: type[_Read]) -> _Read:
-    """What follows the `?` of a call, as a dataclass; an empty value is none."""
+    """The query of a call as a dataclass; empty values are left out."""
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     for name in request.query:
         if name not in known:
@@ -54,7 +54,7 @@ def refuse(message: str) -> DashboardRefusal:
 
 
 class SignInBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What somebody signs in with: the secret of a link, or a key."""
+    """The secret of a launch link, or a key."""
 
     launch: str = ""
     key: str = ""

@@ -134,7 +134,7 @@ class DashboardRoutes:
             self._reading.add_done_callback(_log_failure)
 
     def _answered(self, serve: Serve) -> Serve:
-        """Every failure as an answer."""
+        """Turn every failure into an answer."""
 
         async def answer(request: web.Request) -> web.StreamResponse:
             try:
@@ -159,7 +159,7 @@ class DashboardRoutes:
         return answer
 
     def _shown(self, show: Show) -> Serve:
-        """The data that a visitor who is signed in may see."""
+        """Serve data to a visitor who is signed in."""
 
         async def serve(request: web.Request) -> web.StreamResponse:
             return json_answer(await show(request, await self.sessions.require(request)))
@@ -213,7 +213,7 @@ class DashboardRoutes:
         }
 
     def _pages(self) -> Mapping[str, Show]:
-        """What answers each path."""
+        """The handler of each path."""
         catalog, why_not = self._catalog, self._options.why_not
 
         def of_session(show: ShowSession) -> Show:
@@ -281,7 +281,7 @@ class DashboardRoutes:
 
 
 def is_dashboard_path(path: str) -> bool:
-    """Whether a path is one of the dashboard, or would be."""
+    """Whether a path belongs to the dashboard, whether it exists or not."""
     return path == COOKIE_PATH or path.startswith(f"{COOKIE_PATH}/")
 
 

@@ -28,7 +28,7 @@ class SessionListQuery:
     before: ShortText | None = None
     """The last one of the page before."""
     ids: Annotated[str, Meta(max_length=MAX_IDS * 200)] = ""
-    """Of the sessions, with commas between them; the first `MAX_IDS` count."""
+    """Ids of sessions, separated by commas; at most `MAX_IDS` are read."""
     q: ShortText = ""
     client: ShortText | None = None
     model: ShortText | None = None

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from clew.dashboard.catalog import CatalogState, SessionCatalog, SessionFigures, words_of
 from clew.dashboard.session_list import plain_session
-from clew.dashboard.timeline import CompactionEffect, compaction_effects, plain_effect, plain_timeline, requests_of
+from clew.dashboard.timeline import CompactionEffect, plain_effect, plain_timeline, requests_of
 from clew.dashboard.window_content import PART_LABELS, WindowContent, WindowPart, tokens_of
 from clew.store import (
     CACHE_TTL_STATE,
@@ -27,7 +27,7 @@ from clew.turn import next_message_cost
 from clew.usage import CanonicalUsage, price_of
 
 WhyNotChanged: TypeAlias = Callable[[ConversationOverview], str | None]
-"""Why a session cannot be compacted, undone or branched here, in words; None where it can."""
+"""Why a session cannot be compacted, undone or branched here, as a phrase; None where it can."""
 MAX_TREE = 200
 _MAX_DEPTH = 30
 _OPENING_CHARS = 160
@@ -52,9 +52,8 @@ async def session_page(
 ) -> dict[str, Any]:
     """All that the head of a session's page shows."""
     state, details = await catalog.state(), (await catalog.figures([overview]))[0]
-    calls = await catalog.calls(overview)
-    effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
-    warnings = warnings_of(overview, details, effects, requests_of(calls))
+    effects = await catalog.effects(overview)
+    warnings = warnings_of(overview, details, effects, requests_of(await catalog.calls(overview)))
     warnings += recall_notes(await catalog.store.engine_records(overview.newest, RECALLS, limit=_MAX_RECALLS))
     system = await catalog.store.system_prompt(overview.newest, keep_damaged=True)
     outline = await catalog.store.view_outline(overview.newest)
@@ -79,10 +78,8 @@ async def timeline_page(
     catalog: SessionCatalog, overview: ConversationOverview, query: TimelineQuery
 ) -> dict[str, Any]:
     """The requests of a session, in columns."""
-    calls = await catalog.calls(overview)
-    effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
     limits = catalog.windows.limits(overview)
-    fields = plain_timeline(calls, effects, query.points)
+    fields = plain_timeline(await catalog.calls(overview), await catalog.effects(overview), query.points)
     return {**fields, "window": limits.tokens, "threshold": limits.threshold}
 
 
@@ -123,7 +120,7 @@ def _branch_of(overview: ConversationOverview, state: CatalogState, owner: str |
 
 
 def recall_notes(recalls: Sequence[EngineRecord]) -> list[tuple[str, str]]:
-    """What the model of a session asked the gateway for, newest first; its client has not seen it."""
+    """A note about what the model of a session recalled from the gateway, newest first."""
     newest = [f"m{it.value['number']}: {', '.join(it.value['asked'])}" for it in reversed(recalls)]
     if not newest:
         return []
@@ -141,7 +138,7 @@ def warnings_of(
     effects: Sequence[CompactionEffect],
     requests: Sequence[RecordedCall],
 ) -> list[tuple[str, str]]:
-    """What a person should know of a session, each with its level."""
+    """Warnings and notes about a session, each with its level."""
     found = [*_window_warnings(details), *_cache_warnings(overview, requests), *_compaction_warnings(effects)]
     unknown = details.total.calls_of_unknown_cost
     if unknown:
@@ -167,7 +164,7 @@ def _window_warnings(details: SessionFigures) -> list[tuple[str, str]]:
 
 
 def _cache_warnings(overview: ConversationOverview, requests: Sequence[RecordedCall]) -> list[tuple[str, str]]:
-    """Of the last requests, the first one of them left out: little read from a cache that the model has."""
+    """A warning where the last requests, without the first, read little from a cache that the model has."""
     recent = requests[1:][-_RECENT_REQUESTS:]
     price = price_of(overview.model) if overview.model else None
     if len(recent) < _FEWEST_REQUESTS or price is None or price.cache_read is None:
@@ -243,7 +240,7 @@ def _plain_part(part: WindowPart, label: str) -> dict[str, Any]:
 
 
 def context_hint(content: WindowContent) -> str | None:
-    """What takes the most of a window, where one thing does, and what makes it smaller."""
+    """What takes most of a window and what makes it smaller; None where no single part does."""
     if not content.tokens:
         return None
     shares = {part.name: part.tokens / content.tokens for part in content.parts}

@@ -1,8 +1,8 @@
-"""Who looks at the dashboard: a sign-in, the cookie that follows from it, and the token that every change needs.
+"""Signing in to the dashboard: the cookie of a visitor, and the token that every change needs.
 
-A cookie says whose it is and until when, and is signed with a secret of that person: nothing is kept of it here,
-several processes take the same one, and it ends with the secret. The secret never leaves the server; the token against
-cross-site requests follows from it and the cookie, and is sent to the page alone.
+A cookie names its visitor and its expiry, and is signed with a secret of that visitor. The server does not store it,
+several processes accept the same one, and it ends with the secret. The secret never leaves the server; the token
+against cross-site requests is derived from the secret and the cookie, and is sent to the page only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from aiohttp import web
 
 SignInKind: TypeAlias = Literal["launch", "key"]
 COOKIE = "clew_dashboard_{port}"
-"""Browsers send a cookie to every port of a host: two dashboards on one machine must not overwrite each other's."""
+"""Browsers send a cookie to every port of a host; the port keeps two dashboards on one machine apart."""
 COOKIE_PATH = "/dashboard"
 CSRF_HEADER = "X-Clew-CSRF"
 SIGNED_IN_SECONDS = 12 * 3600
@@ -29,7 +29,7 @@ _MAX_COOKIE_CHARS = 512
 
 
 class DashboardRefusal(Exception):  # noqa: N818 (reads as what it says)
-    """A request that is not answered, and why: a status, a kind for programs, what to do for people."""
+    """A refused request: a status, a kind for programs, a message and a remedy for people."""
 
     def __init__(self, status: int, kind: str, message: str, remedy: str = "") -> None:
         super().__init__(message)
@@ -47,9 +47,9 @@ class Visitor:
     secret: bytes = field(repr=False)
     """Signs the cookie."""
     owner: str | None = None
-    """Whose conversations are shown; None: everything that is in the store."""
+    """The owner whose conversations are shown; None: all of the store."""
     read_only_reason: str | None = None
-    """Why they may look, and change nothing; None where they may."""
+    """Why they cannot change anything; None where they can."""
 
 
 class SignIn(Protocol):
@@ -114,21 +114,21 @@ class SignedIn:
 
 
 class CookieSessions:
-    """Makes cookies, and reads them."""
+    """Makes and reads cookies."""
 
     def __init__(self, sign_in: SignIn, clock: Callable[[], float] = time.time) -> None:
         self.sign_in = sign_in
         self._clock = clock
         self._ended: dict[str, float] = {}
-        """Cookies of those who signed out of this process, and when they would have ended by themselves."""
+        """Cookies of visitors who signed out at this process, each with its expiry."""
 
     def start(self, visitor: Visitor) -> SignedIn:
-        """A cookie for somebody who has just signed in."""
+        """A cookie for a visitor who has just signed in."""
         body = f"{visitor.name}.{int(self._clock()) + SIGNED_IN_SECONDS}.{secrets.token_hex(8)}"
         return SignedIn(visitor, f"{body}.{_mac(visitor.secret, body)}")
 
     def end(self, signed_in: SignedIn) -> None:
-        """Take a cookie no longer, wherever a copy of it is."""
+        """Reject a cookie from now on."""
         now = self._clock()
         self._ended = {cookie: until for cookie, until in self._ended.items() if until > now}
         self._ended[signed_in.cookie] = now + SIGNED_IN_SECONDS
@@ -163,14 +163,14 @@ class CookieSessions:
 
 
 def _check_token(request: web.Request, signed_in: SignedIn) -> None:
-    """Refuse what the page itself has not sent."""
+    """Refuse a request that the page itself has not sent."""
     if not _is_same(request.headers.get(CSRF_HEADER, ""), signed_in.csrf):
         remedy = "Load the page again."
         raise DashboardRefusal(403, "csrf", f"a change needs the token of the page in {CSRF_HEADER}", remedy)
 
 
 def set_cookie(request: web.Request, response: web.StreamResponse, signed_in: SignedIn) -> None:
-    """Keep somebody signed in: only for this page, and out of reach of its scripts."""
+    """Set the cookie of a visitor, for the dashboard only and unreadable by scripts."""
     response.set_cookie(
         _cookie_name(request),
         signed_in.cookie,

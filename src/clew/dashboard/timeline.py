@@ -1,7 +1,7 @@
-"""A session request by request: what each read from the cache, wrote to it and sent anew, and the compactions between.
+"""The requests of a session with their cache reads, cache writes and new tokens, and the compactions between them.
 
-What a compaction cost are the calls that wrote its handoff. What it saved is worked out up to the next one: each
-request since then was so many tokens shorter.
+A compaction costs the calls that wrote its handoff. It saves, up to the next one, the tokens that it freed in each
+request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CompactionEffect:
     """The number of the first request after it."""
     requests_since: int
     cost_micros: int | None
-    """Of the calls that wrote its handoff; None where the price of one is not known."""
+    """The cost of the calls that wrote its handoff; None where the price of one is not known."""
     saved_micros: int | None
     saved_basis: str | None
 
@@ -39,7 +39,7 @@ class CompactionEffect:
 
     @property
     def tokens_saved(self) -> int:
-        """Tokens that the requests since then did not have to hold."""
+        """Tokens that were left out of the requests since then."""
         return max(0, self.freed) * self.requests_since
 
 

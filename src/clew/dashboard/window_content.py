@@ -1,7 +1,7 @@
-"""What is in the window of a session now, by kind: worked out from sizes that are stored, without reading the texts.
+"""What is in the window of a session now, by kind: computed from stored sizes, without reading the texts.
 
-The newest request says how much it is in all. Of what it consists is known from the messages in view; what is left is
-what every request has beside them, the definitions of tools first of all.
+The newest request gives the total, and the messages in view most of its parts. The rest is what every request adds to
+them, mostly the definitions of tools.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _PART_OF_ROLE: Final[Mapping[str, str]] = {
     "tool": "results",
 }
 BYTES_PER_TOKEN: Final = 4.0
-"""Of a message's JSON, where its tokens were not counted."""
+"""The bytes of JSON per token, for messages without a count."""
 RESULT_BOUND: Final = 2_000
-"""Tokens: a result that is longer is mostly read in part."""
+"""In tokens; longer results are mostly read only in part."""
 _MAX_KEPT_SIZES: Final = 400_000
 MeterBasis: TypeAlias = Literal["last request", "after a compaction", "counted"]
 
@@ -46,7 +46,7 @@ class WindowLimits:
     threshold: int | None
     """None where compression is off."""
     basis: str
-    """Where the size comes from, in words."""
+    """The source of the size, as a phrase."""
     cache_ttl: str = "5m"
     """How long its provider keeps a prefix, unless the session says otherwise."""
 
@@ -83,7 +83,7 @@ class WindowContent:
 
 
 class SizeCache:
-    """Sizes of messages that were read before: messages never change, so that only new ones are read."""
+    """Keeps the sizes of messages; since messages never change, only new ones are read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -101,7 +101,7 @@ class SizeCache:
 
 
 def tokens_of(size: MessageSize) -> int:
-    """As they were counted, else about so many as there are bytes."""
+    """The counted tokens of a message, or an estimate by its bytes."""
     return size.tokens if size.tokens is not None else round(size.bytes / BYTES_PER_TOKEN)
 
 
@@ -171,6 +171,6 @@ def is_current(last_call: RecordedCall | None, overview: ConversationOverview) -
 
 def _part(name: str, sizes: Sequence[int], factor: float) -> WindowPart:
     above = sum(size - RESULT_BOUND for size in sizes if size > RESULT_BOUND)
-    # The prompt of the system is no message.
+    # The system prompt is not a message.
     count = len(sizes) - (name == "system")
     return WindowPart(name, round(sum(sizes) * factor), count, max(sizes), above)

@@ -1,4 +1,4 @@
-"""What a store takes and gives: sessions, messages, views, compactions, leases, records of engines.
+"""The values of a store: sessions, messages, views, compactions, leases, records of engines.
 
 A message's number in its conversation (`seq`) counts from 0. A range of numbers is half open, like `range`.
 """
@@ -54,7 +54,7 @@ class NewMessage:
     part: int = 0
     """The index of this message among those of the items."""
     digest: bytes | None = None
-    """Of the message, where it is known."""
+    """The digest of the message, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class StoredMessage:
     items: tuple[Any, ...]
     part: int
     damage: str | None = None
-    """What is wrong with the row, where it cannot be read; `message` is then a note in its place."""
+    """Why the row cannot be read; `message` is then a note in its place."""
 
 
 @dataclass(frozen=True, slots=True)

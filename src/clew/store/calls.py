@@ -17,6 +17,7 @@ from clew.store.database import (
     execute,
     execute_many,
     fetch_all,
+    marks,
     reads,
     writes,
 )
@@ -34,9 +35,9 @@ _INSERT = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
 )
 CACHE_TTL_STATE = "cache_ttl"
-"""Under this name a gateway keeps how long the provider has a conversation in its cache, where not five minutes."""
+"""The state that holds how long the provider caches a conversation, unless it is five minutes."""
 CLIENT_STATE = "client"
-"""The state in which whoever serves several programs keeps the name of the one that a conversation is of."""
+"""The state that holds the name of the client program of a conversation, where one server serves several."""
 WINDOW_STATE = "window"
 """The state in which a gateway keeps the `StoredWindow` of a conversation, as JSON."""
 CLIENT_OF = "(SELECT st.value FROM states st WHERE st.conversation = {} AND st.name = 'client')"
@@ -66,7 +67,7 @@ _GROUPS: dict[str, str] = {
     "model": "k.model",
     "provider": "k.provider",
     "source": "k.source",
-    # Whose conversation it is, whatever the call was for; empty where that was deleted.
+    # The client of the conversation, also for auxiliary calls; empty where the conversation was deleted.
     "client": f"COALESCE({CLIENT_OF.format('k.conversation')}, s.source, '')",
     "day": f"k.at / {_MICROS_PER_DAY}",
 }
@@ -111,7 +112,7 @@ class UsageTotal:
     cost_compared_micros: int = 0
     """What those and the auxiliary calls of their sessions did cost."""
     calls_of_unknown_saving: int = 0
-    """Calls that belong to the comparison and whose own cost is not known: with them less may have been saved."""
+    """Calls of the comparison whose own cost is not known: the real saving may be lower."""
 
     @property
     def cost_usd(self) -> float | None:
@@ -139,21 +140,13 @@ class CallFilter:
     """True: only auxiliary calls. False: only the others."""
 
 
-def record_call(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> Steps[None]:
-    """Insert a call, with the number of the message it brought."""
-    yield from execute(_INSERT, *_row(key, call, now, seq))
-
-
 def record_calls(key: SessionKey, brought: Sequence[tuple[int | None, ModelCall]], now: int) -> Steps[None]:
-    """Insert calls, each with the number of the message it brought."""
-    if len(brought) == 1:
-        yield from record_call(key, brought[0][1], now, brought[0][0])
-    elif brought:
-        yield from execute_many(_INSERT, [_row(key, call, now, seq) for seq, call in brought])
-
-
-def _row(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> tuple[Any, ...]:
-    return _values((key.owner, key.conversation, key.session, seq), call, now, _direct_cost(key, call))
+    """Insert calls, each with the number of the message it brought; None for one that brought none."""
+    rows = [_values((*key[:3], seq), call, now, _direct_cost(key, call)) for seq, call in brought]
+    if len(rows) == 1:
+        yield from execute(_INSERT, *rows[0])
+    else:
+        yield from execute_many(_INSERT, rows)
 
 
 def _values(
@@ -201,7 +194,7 @@ class CallStore(Operations):
         if session is None:
             yield from execute(_INSERT, *_values((owner or "", None, None, None), call, now, call.cost_direct_micros))
         else:
-            yield from record_call((yield from find(session, owner)).key, call, now, None)
+            yield from record_calls((yield from find(session, owner)).key, [(None, call)], now)
 
     @reads
     def usage(self, by: Sequence[Grouping] = (), which: CallFilter | None = None) -> Steps[list[UsageTotal]]:
@@ -229,7 +222,7 @@ def _total(by: Sequence[Grouping], row: Row) -> UsageTotal:
 
 
 def client_name(column: str) -> str:
-    """A client as it is called: the name that is kept as JSON, or the source of a session."""
+    """The name of a client: the stored JSON string, or the source of a session."""
     return str(json.loads(column)) if column.startswith('"') else column
 
 
@@ -246,7 +239,7 @@ def _where(which: CallFilter) -> tuple[str, list[Any]]:
             where.append(condition)
             params.append(value)
     if which.conversations is not None:
-        where.append(f"k.conversation IN ({', '.join('?' for _ in which.conversations) or 'NULL'})")
+        where.append(f"k.conversation IN ({marks(which.conversations)})")
         params += which.conversations
     if which.auxiliary is not None:
         where.append("k.source = 'auxiliary'" if which.auxiliary else "k.source <> 'auxiliary'")

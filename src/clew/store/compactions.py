@@ -24,7 +24,7 @@ from clew.store.base import (
     WrittenMessage,
     check_view_items,
 )
-from clew.store.calls import ModelCall, record_call
+from clew.store.calls import ModelCall, record_calls
 from clew.store.database import (
     Operations,
     RowDamage,
@@ -51,7 +51,7 @@ from clew.store.rows import (
     read_message,
     read_messages,
 )
-from clew.store.search.indexing import index_system_prompt, index_written
+from clew.store.search.indexing import index_rows, index_system_prompt
 from clew.store.sessions import SessionRow
 from clew.store.state import put_records
 
@@ -128,14 +128,13 @@ class CompactionStore(Operations):
             yield from publish(found, written, entry, nodes, now)
         elif entry.base is not None and entry.summary is None:
             yield from inherit(found, written, entry)
-        for call in calls:
-            yield from record_call(continuation.key, call, now, None)
+        yield from record_calls(continuation.key, [(None, call) for call in calls], now)
         if records:
             yield from put_records(name, entry.engine, records, now)
-        if system is not None:
+        if system is not None and index.is_immediate:
             yield from index_system_prompt(index, name)
-        if entry.summary is not None:
-            yield from index_written(index, "summary", "m.id = ?", written)
+        if entry.summary is not None and index.is_immediate:
+            yield from index_rows(index, "summary", "m.id = ?", written)
         return continuation.session
 
     @writes

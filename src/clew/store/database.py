@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import wraps
@@ -26,6 +26,7 @@ Clock: TypeAlias = Callable[[], float]
 ROW_LOCK = " FOR_UPDATE"
 NO_END = 2**62
 """A number above every number and id of a row."""
+_VALUES_AT_ONCE = 500
 wall_clock: Clock = time.time
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _scan_json = json.JSONDecoder().raw_decode
@@ -74,6 +75,20 @@ def fetch_readable(sql: str, *params: Any) -> Steps[list[Row]]:
     return (yield SqlStatement(sql, params, tolerant=True))
 
 
+def marks(values: Collection[Any]) -> str:
+    """The placeholders of `IN (...)` for some values: a `?` for each, or NULL for none."""
+    return ", ".join("?" * len(values)) or "NULL"
+
+
+def fetch_in_parts(sql: str, column: str, values: Sequence[Any], *params: Any) -> Steps[list[Row]]:
+    """The rows of a query, which ends in conditions, whose column is one of some values, however many there are."""
+    found: list[Row] = []
+    for start in range(0, len(values), _VALUES_AT_ONCE):
+        some = values[start : start + _VALUES_AT_ONCE]
+        found += yield from fetch_all(f"{sql} AND {column} IN ({marks(some)})", *params, *some)
+    return found
+
+
 def execute(sql: str, *params: Any) -> Steps[None]:
     yield SqlStatement(sql, params)
 
@@ -84,7 +99,7 @@ def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> Steps[None]:
 
 
 def require_ascending(lower: int, higher: int, what: str) -> None:
-    """Refuse two ids that a sound store has in this order; following those of a damaged file might never end."""
+    """Raise `DatabaseDamaged` unless ids ascend; following links of a damaged file might never end."""
     if lower >= higher:
         raise DatabaseDamaged("the store", f"{what} {higher} comes after {lower}")
 
@@ -126,7 +141,7 @@ class DatabaseProblem:
 
     what: str
     is_in_index: bool
-    """It concerns nothing but the search index, which is made from the rows."""
+    """Whether it concerns only the search index, which can be rebuilt from the rows."""
 
 
 class Database(Protocol):
@@ -135,22 +150,22 @@ class Database(Protocol):
     where: str
     index: WordIndex
     now_sql: str | None
-    """A query for the time of the server, which all processes share; None: the machine's clock is shared."""
+    """A query for the time of the server, which all processes share; None where they share the machine's clock."""
 
     unwritable: str | None
-    """Why the database can only be read, in words; None where it can be written."""
+    """Why the database is read-only, as a phrase; None where it can be written."""
 
     bytes_sql: str
-    """The bytes of the column `m.body`, in a way that does not read them."""
+    """SQL for the size in bytes of the column `m.body`, without reading it."""
 
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation that changes nothing, on one state of the database."""
 
     async def read_in_turns(self, turns: Turns[T]) -> T:
-        """Run operations that change nothing of the database, with no other operation of this store in between."""
+        """Run read-only operations one after the other, with no other operation of this store between them."""
 
     async def change_mark(self) -> str:
-        """A text that is another one after anything was written, by whichever process."""
+        """A text that changes whenever any process has written something."""
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation and return when it is durable. It may be called again after a collision with another."""
@@ -162,7 +177,7 @@ class Database(Protocol):
         """What the database finds wrong with itself."""
 
     async def recreate_index(self) -> None:
-        """Replace the tables of the search index by empty ones, whatever is wrong with their pages."""
+        """Replace the tables of the search index by empty ones, even if their pages are damaged."""
 
     async def close(self) -> None: ...
 
@@ -216,13 +231,13 @@ def json_text(value: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # Half a surrogate pair has no UTF-8 form; as an escape it comes back as it was.
+        # A lone surrogate has no UTF-8 form; as an escape it is read back unchanged.
         return _escaped.encode(value)
     return text
 
 
 class DamagedText(str):
-    """What a database gives for a text column whose bytes are no UTF-8: marks represent the wrong bytes."""
+    """A text column whose bytes are not UTF-8; replacement characters represent the wrong bytes."""
 
     __slots__ = ("raw",)
     raw: bytes
@@ -258,7 +273,7 @@ def read_json(column: Any) -> Any | RowDamage:
         raw = bytes(column) if isinstance(column, bytes | memoryview) else repr(column).encode()
         return RowDamage(f"it holds {type(column).__name__} where a text should be", raw)
     try:
-        # What we wrote has no space around it. `loads` looks for some, which takes longer than to read a short row.
+        # Our own JSON has no surrounding whitespace. `loads` looks for it, which takes longer than parsing a short row.
         value, end = _scan_json(column) if column[:1] in _JSON_BEGINS else (None, -1)
         return value if end == len(column) else json.loads(column)
     except (ValueError, RecursionError) as error:
@@ -286,7 +301,7 @@ def is_storable(text: str) -> bool:
 
 
 def checked_text(text: str, what: str) -> str:
-    """A text for a text column; refuses one with characters that it cannot hold. `what` names it in the error."""
+    """A text for a text column; `InvalidArgument`, which names it as `what`, if the column cannot hold it."""
     if not isinstance(text, str):
         raise InvalidArgument(f"the {what} is {text!r:.80}, which is no text", remedy="pass a text")
     try:

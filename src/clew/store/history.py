@@ -43,7 +43,7 @@ from clew.store.rows import (
     tool_names,
     tools_of,
 )
-from clew.store.sessions import ConversationOf, SessionKey, SessionRow
+from clew.store.sessions import SessionKey, SessionRow
 
 _LAST = "SELECT seq, chain FROM messages WHERE conversation = ? ORDER BY seq DESC LIMIT 1"
 _LOCK = "SELECT s.id FROM sessions s JOIN conversations c ON c.id = s.conversation WHERE s.name = ? FOR_UPDATE"
@@ -190,7 +190,7 @@ def chain_before(found: SessionRow, seq: int) -> Steps[bytes]:
     raise InvalidArgument(f"session {found.session.id!r} has no message {seq - 1}")
 
 
-def segments_of(found: SessionRow | ConversationOf) -> Steps[list[Segment]]:
+def segments_of(found: SessionRow) -> Steps[list[Segment]]:
     """The segments that a conversation is made of, oldest first."""
     segments = [Segment(found.conversation, found.origin_seq, None)]
     branch, origin, stop = found.conversation, found.origin, found.origin_seq
@@ -357,7 +357,7 @@ class HistoryStore(Operations):
 
 
 def _names_before(conversation: int) -> Steps[dict[str, str]]:
-    """Tool names of the newest assistant message's calls: a result that comes alone mostly answers one of them."""
+    """Tool names of the newest assistant message's calls: a result without its call mostly answers one of them."""
     caller = yield from fetch_one(_LAST_CALLER, conversation)
     if caller is None or caller[0] is None or caller[1] is not None:
         return {}
@@ -366,7 +366,7 @@ def _names_before(conversation: int) -> Steps[dict[str, str]]:
 
 
 def _repeated_append(position: AppendPosition, new_messages: Sequence[NewMessage], after: int) -> Steps[AppendResult]:
-    """The result of an append that was done before; `StaleHistory` where the history holds other messages there."""
+    """The result of an append that is repeated; `StaleHistory` where the history has other messages there."""
     next_seq = position.next_seq
     if after >= 0 and after + len(new_messages) <= next_seq and new_messages:
         found = yield from sessions.find(position.session)

@@ -79,7 +79,7 @@ class AccessKey:
     expires: datetime | None
     revoked: datetime | None
     used: datetime | None
-    """When something was last spent with it, be it nothing; None where it was never used."""
+    """When it was last charged, even with 0; None where it was never used."""
     handoffs: KeyHandoffs | None = None
     recall: KeyRecall | None = None
 
@@ -95,12 +95,12 @@ class TakenCalls:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What a request under way will probably cost its key."""
+    """The probable cost of a request in progress, reserved from the budget of its key."""
 
     id: str | None
-    """None where what is spent and reserved by now reaches the budget, so that nothing was reserved."""
+    """None where the budget is used up by spending and reservations, so that nothing was reserved."""
     key: AccessKey
-    """As it was then."""
+    """The key at that moment."""
 
 
 @dataclass(slots=True)
@@ -198,7 +198,7 @@ class KeyStore(Operations):
 
     @writes
     def forget_resting_callers(self) -> Steps[None]:
-        """Delete what is known about callers who have sent nothing for more than a minute: they may send all again."""
+        """Delete the buckets of callers who sent nothing for two minutes: those are full again."""
         yield from execute("DELETE FROM call_buckets WHERE filled < ?", self._now() - 2 * _MINUTE)
 
     @writes

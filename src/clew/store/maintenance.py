@@ -1,4 +1,4 @@
-"""Checking what must hold in a store, and deleting a conversation. As steps.
+"""Checking the invariants of a store, and deleting a conversation.
 
 The checks read everything: they run on request, never at a start.
 """
@@ -21,20 +21,15 @@ from clew.store.database import (
     fetch_number,
     fetch_one,
     read_json,
-    reads,
     require_ascending,
-    writes,
 )
 from clew.store.nodes import broken_maps, check_nodes, remove_nodes
 from clew.store.quarantine import (
-    QuarantinedRow,
     damaged_compactions,
     damaged_texts,
     damaged_values,
-    list_quarantined,
     message_words,
     quarantined_messages,
-    set_aside,
 )
 from clew.store.rows import BODY, CHAIN_BYTES, FIRST_CHAIN, next_chain, read_messages
 from clew.store.search.base import KINDS, DocKind, SearchDocument
@@ -107,16 +102,6 @@ class MaintenanceStore(SearchStore):
         except (DatabaseFull, ReadOnlyStore) as error:
             found = await database.read(lambda: check_index(index))
             return [HealthProblem("unwritable", str(error)), *found]
-
-    @writes
-    def quarantine(self) -> Steps[list[QuarantinedRow]]:
-        """Set aside every row that cannot be read, with a note in its place; those rows. Rebuild the index then."""
-        return (yield from set_aside(self._now()))
-
-    @reads
-    def quarantined(self) -> Steps[list[QuarantinedRow]]:
-        """What was set aside so far, oldest first, with its bytes."""
-        return (yield from list_quarantined())
 
     async def delete(self, session: str, *, owner: str | None = None) -> int:
         """Delete the whole conversation of a session; how many messages it had. `InUse` where it has branches.
@@ -250,7 +235,7 @@ def _is_next(before: Any, message: Message, chain: Any) -> bool:
         # A shorter chain is of an earlier build, and cannot be checked.
         return len(bytes(chain)) < CHAIN_BYTES or bytes(chain) == next_chain(bytes(before), message)
     except (TypeError, ValueError, AttributeError, RecursionError):
-        # No message that was stored is of such a shape, nor is a chain of another type than bytes.
+        # A stored message has no such shape, and a chain no other type than bytes.
         return False
 
 

@@ -1,4 +1,4 @@
-"""Nodes of a conversation's map: publishing them with a compaction, reading and checking them. Steps, and methods.
+"""Nodes of a conversation's map: publishing them with a compaction, reading and checking them.
 
 A node is written once. A publication proves, in the transaction of its compaction, that every message which the new
 view does not show is covered by exactly one leaf: nothing becomes visible where that does not hold.
@@ -23,6 +23,7 @@ from clew.store.database import (
     execute,
     execute_many,
     fetch_all,
+    fetch_in_parts,
     fetch_number,
     fetch_one,
     json_text,
@@ -36,10 +37,9 @@ from clew.store.migrate import schema_version
 from clew.store.sessions import SessionRow
 
 LEFT_OUT = "left_out"
-"""In the details of a compaction: rows that no model is shown, since no provider would take them."""
+"""The key, in the details of a compaction, of rows that are not sent because no provider accepts them."""
 _FIRST_WITH_NODES = 6
 """The schema that has the tables. A database that cannot be written keeps an older one."""
-_IDS_AT_ONCE = 500
 _COLUMNS = (
     "n.id, n.name, n.depth, n.first, n.last, n.body, n.tokens, n.covered_tokens, n.written_by, n.template,"
     " n.is_final, (SELECT o.name FROM nodes o WHERE o.id = n.replaces), n.at"
@@ -52,13 +52,13 @@ _LEAVES = (
     ") SELECT n.first, n.last, n.conversation FROM below b JOIN nodes n ON n.id = b.id"
     " WHERE NOT EXISTS (SELECT 1 FROM node_edges e WHERE e.parent = n.id) ORDER BY n.first, n.last"
 )
-# What this compaction left out, and those before it that it was made over.
+# What this compaction and those before it left out.
 _LEFT_OUT = (
     "WITH RECURSIVE chain (id) AS (SELECT CAST(? AS BIGINT)"
     " UNION SELECT e.previous FROM entries e JOIN chain c ON e.id = c.id WHERE e.previous IS NOT NULL"
     ") SELECT e.account FROM entries e JOIN chain c ON e.id = c.id WHERE e.account LIKE ?"
 )
-# Behind the last message that a conversation has, of its own or of what it branched from.
+# The next number of each conversation.
 _ENDS = (
     "SELECT c.id, coalesce((SELECT max(m.seq) + 1 FROM messages m WHERE m.conversation = c.id), c.origin_seq)"
     " FROM conversations c"
@@ -252,12 +252,15 @@ def _of_conversation(found: SessionRow, columns: str, names: Sequence[str] | Non
     where = f"SELECT {columns} FROM nodes n WHERE n.conversation = ? AND n.last <= ?"  # noqa: S608 (fixed texts)
     rows: list[Row] = []
     for conversation, _, stop in parts_of((yield from segments_of(found))):
-        rows += yield from _in_parts(where, "n.name", names, conversation, stop)
+        if names is None:
+            rows += yield from fetch_all(where, conversation, stop)
+        else:
+            rows += yield from fetch_in_parts(where, "n.name", names, conversation, stop)
     return rows
 
 
 def _stored(rows: Sequence[Row], session: str) -> Steps[list[StoredNode]]:
-    edges = yield from _in_parts(
+    edges = yield from fetch_in_parts(
         "SELECT e.parent, e.position, c.name FROM node_edges e JOIN nodes c ON c.id = e.child WHERE 1 = 1",
         "e.parent",
         [row[0] for row in rows],
@@ -274,17 +277,6 @@ def _node(row: Row, children: Mapping[int, list[tuple[int, str]]], session: str)
     *written, is_final, replaces, at = row[6:]
     fields = (*row[1:5], str(text), *written, bool(is_final), below, replaces)
     return StoredNode(*fields, at=as_datetime(at))
-
-
-def _in_parts(sql: str, column: str, values: Sequence[object] | None, *params: object) -> Steps[list[Row]]:
-    """The rows whose column is one of some values, however many there are; all without any given."""
-    if values is None:
-        return (yield from fetch_all(sql, *params))
-    found: list[Row] = []
-    for start in range(0, len(values), _IDS_AT_ONCE):
-        some = values[start : start + _IDS_AT_ONCE]
-        found += yield from fetch_all(f"{sql} AND {column} IN ({', '.join('?' * len(some))})", *params, *some)
-    return found
 
 
 def check_nodes() -> Steps[list[str]]:

@@ -1,4 +1,4 @@
-"""What a person looks at, read without the texts of messages: conversations, sizes of messages, calls, compactions.
+"""Figures for lists and pages, read without the texts of messages: conversations, sizes, calls, compactions.
 
 A page asks for these many times, while other processes write: each is one short read whose time does not grow
 with the texts, and `change_mark` says cheaply whether anything was written since.
@@ -27,6 +27,7 @@ from clew.store.database import (
     as_micros,
     fetch_all,
     fetch_one,
+    marks,
     read_json,
     reads,
 )
@@ -77,7 +78,7 @@ ORDER BY e.at, e.id
 _DAY_SECONDS = 86_400
 _OPENING_MESSAGES = 8
 _NEWEST_MESSAGES = 40
-"""So many are looked through for words of a person or the model; the others are results of tools."""
+"""The newest message of the user or the model is looked for among so many; others are tool results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class ConversationOverview:
     conversation: int
     owner: str
     id: str
-    """Of its first session."""
+    """The id of its first session."""
     newest: str
     """The id of its newest session."""
     title: str | None
@@ -121,16 +122,16 @@ class ConversationOverview:
     compactions: int
     """In effect."""
     system_chars: int
-    """Of the system prompt, as it is stored."""
+    """The length of the system prompt as it is stored."""
     client: str
-    """The program whose conversation it is, where that is kept; else its source."""
+    """The client program, if it is stored; else the source."""
     window: StoredWindow | None = None
-    """None where nobody stored one."""
+    """None where none was stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSize:
-    """What a message takes, and of what it is."""
+    """The size of a message, and its role."""
 
     seq: int
     role: str
@@ -165,9 +166,9 @@ class ConversationDigest:
     """The size of a conversation and of its view."""
 
     newest: Message | None
-    """The newest of a person or the model."""
+    """The newest message of the user or the model."""
     last_call: RecordedCall | None
-    """The newest that was asked for."""
+    """The newest call that was not auxiliary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ class CompactionAccount:
     at: datetime
     is_in_effect: bool
     first: int
-    """The messages from here to below `stop` have a handoff in their place."""
+    """The handoff replaces the messages from this number to below `stop`."""
     stop: int
     tokens_before: int
     tokens_after: int
@@ -218,15 +219,15 @@ class ViewOutline:
 
 
 class OverviewStore(Operations):
-    """The reads of those who look at a database."""
+    """Reads for the lists and pages of a database."""
 
     async def change_mark(self) -> str:
-        """A text that is another one after anything was written, by whichever process; asking costs next to nothing."""
+        """A text that changes whenever any process has written something; reading it is cheap."""
         return await self._database.change_mark()
 
     @property
     def unwritable(self) -> str | None:
-        """Why the store can only be read, in words; None where it can be written."""
+        """Why the store is read-only, as a phrase; None where it can be written."""
         return self._database.unwritable
 
     @reads
@@ -255,7 +256,7 @@ class OverviewStore(Operations):
         rows = yield from fetch_all(
             "SELECT m.conversation, COALESCE(sum(m.tokens), 0),"  # noqa: S608 (fixed texts)
             f" COALESCE(sum(CASE WHEN m.tokens IS NULL THEN {self._database.bytes_sql} ELSE 0 END), 0) FROM messages m"
-            f" WHERE m.conversation IN ({', '.join('?' for _ in conversations) or 'NULL'}) GROUP BY m.conversation",
+            f" WHERE m.conversation IN ({marks(conversations)}) GROUP BY m.conversation",
             *conversations,
         )
         return {row[0]: (int(row[1]), int(row[2])) for row in rows}
@@ -273,11 +274,11 @@ class OverviewStore(Operations):
 
     @reads
     def openings(self, conversations: Sequence[int]) -> Steps[dict[int, Message]]:
-        """The first message of a person in each conversation that has one, what it shares with another left out."""
+        """The first user message of each conversation that has one, without messages shared with its origin."""
         rows = yield from fetch_all(
             f"SELECT {BODY}, m.dialect, m.part, m.conversation FROM messages m"  # noqa: S608 (fixed texts)
             f" JOIN conversations c ON c.id = m.conversation"
-            f" WHERE m.conversation IN ({', '.join('?' for _ in conversations) or 'NULL'})"
+            f" WHERE m.conversation IN ({marks(conversations)})"
             " AND m.seq < c.origin_seq + ? AND m.role = 'user' ORDER BY m.conversation, m.seq",
             *conversations,
             _OPENING_MESSAGES,
@@ -404,7 +405,7 @@ def _account(row: Row, active: set[int]) -> CompactionAccount:
 
 
 def _replaced(account: dict[str, Any], view: Any, until: int) -> tuple[int, int]:
-    """The messages that the handoff represents: as the engine says, else from the first that is gone to the last."""
+    """The messages that the handoff replaces: as the engine says, else from the first to the last missing one."""
     replaced = (account.get("details") or {}).get("replaced")
     if isinstance(replaced, list) and len(replaced) == 2 and replaced[0] < replaced[1]:
         return replaced[0], replaced[1]

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from clew.store.compactions import read_entry, without_compaction
 from clew.store.database import (
     DamagedText,
+    Operations,
     Row,
     RowDamage,
     Steps,
@@ -23,7 +24,9 @@ from clew.store.database import (
     fetch_all,
     json_text,
     read_json,
+    reads,
     require_ascending,
+    writes,
 )
 from clew.store.migrate import schema_version
 from clew.store.nodes import has_nodes
@@ -39,7 +42,7 @@ _TEXT_HASH_BYTES = 20
 
 @dataclass(frozen=True, slots=True)
 class DamagedItem:
-    """A row that cannot be read, and what its place is."""
+    """A row that cannot be read, and where it is."""
 
     kind: DamageKind
     key: tuple[Any, ...]
@@ -72,22 +75,29 @@ def quarantined_messages() -> Steps[set[tuple[int, int]]]:
     return {(int(row[0]), int(row[1])) for row in found}
 
 
-def list_quarantined() -> Steps[list[QuarantinedRow]]:
-    """What was set aside, oldest first."""
-    if not (yield from _has_quarantine()):
-        return []
-    found = yield from fetch_all("SELECT kind, what, seq, problem, body, at FROM quarantine ORDER BY id")
-    return [QuarantinedRow(row[0], row[1], row[2], row[3], bytes(row[4]), as_datetime(row[5])) for row in found]
+class QuarantineStore(Operations):
+    """Rows that cannot be read."""
 
+    @writes
+    def quarantine(self) -> Steps[list[QuarantinedRow]]:
+        """Set aside every row that cannot be read, with a note in its place; those rows. Rebuild the index then."""
+        done: list[QuarantinedRow] = []
+        # Texts first: a compaction whose text was only damaged can be read again afterwards.
+        for find in (damaged_messages, damaged_texts, damaged_compactions, damaged_values):
+            for item in (yield from find()):
+                done.append((yield from _set_aside(item, self._now())))
+        return done
 
-def set_aside(now: int) -> Steps[list[QuarantinedRow]]:
-    """Copy every row that cannot be read to the quarantine, and put a note in its place; those rows."""
-    done: list[QuarantinedRow] = []
-    # Texts first: a compaction whose text was only damaged can be read again afterwards.
-    for find in (damaged_messages, damaged_texts, damaged_compactions, damaged_values):
-        for item in (yield from find()):
-            done.append((yield from _set_aside(item, now)))
-    return done
+    @reads
+    def quarantined(self) -> Steps[list[QuarantinedRow]]:
+        """What was set aside so far, oldest first, with its bytes."""
+        if not (yield from _has_quarantine()):
+            return []
+        found = yield from fetch_all("SELECT kind, what, seq, problem, body, at FROM quarantine ORDER BY id")
+        return [
+            QuarantinedRow(kind, what, seq, problem, bytes(body), as_datetime(at))
+            for kind, what, seq, problem, body, at in found
+        ]
 
 
 def damaged_messages() -> Steps[list[DamagedItem]]:
@@ -221,7 +231,7 @@ def _set_aside(item: DamagedItem, now: int) -> Steps[QuarantinedRow]:
         text, is_message = item.key
         lost = f"{_LOST_TEXT} (text {text})"
         body = json_text({"role": "user", "content": lost} if is_message else lost)
-        # The hash of the note: a text that is stored again must not be taken for this one.
+        # With the hash of the note, so that the same text, stored again, is not taken for this one.
         digest = blake2b(body.encode(), digest_size=_TEXT_HASH_BYTES).digest()
         yield from execute("UPDATE texts SET body = ?, hash = ? WHERE id = ?", body, digest, text)
     elif item.kind == "compaction":

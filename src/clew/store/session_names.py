@@ -32,7 +32,7 @@ def plugin_session_id(program: str, session: str) -> str:
 
 
 async def find_session(store: Store, name: str) -> Session:
-    """The session that is meant; of a title that a whole conversation bears, the newest."""
+    """The session that a name means; of sessions of one conversation with the same title, the newest."""
     with contextlib.suppress(UnknownSession):
         return await store.session(name)
     everyone = await store.list_sessions(limit=NO_LIMIT)
@@ -64,7 +64,7 @@ def describe_candidate(session: Session) -> str:
 
 
 def _unique_prefix(wanted: str, every: Iterable[str]) -> str:
-    """A short beginning that means this id; empty where it would be long, as for ids that continue from another's."""
+    """A short beginning that only this id has; empty where it would be long, as for ids that extend another id."""
     others = [each for each in every if not each.startswith(wanted)]
     for length in range(MIN_SHORT_ID, MAX_SHORT_ID + 1):
         beginning = wanted[:length]
@@ -74,7 +74,7 @@ def _unique_prefix(wanted: str, every: Iterable[str]) -> str:
 
 
 def _unique_suffix(wanted: str, every: Iterable[str]) -> str:
-    """A short end that means this id, marked as one; the whole id where there is none."""
+    """A short end that only this id has, after an ellipsis; the whole id where there is none."""
     for length in range(MIN_SHORT_ID, MAX_SHORT_ID):
         if sum(each.endswith(wanted[-length:]) for each in every) == 1 and length < len(wanted):
             return ELLIPSIS + wanted[-length:]
@@ -124,7 +124,7 @@ def _candidates_text(found: Sequence[Session]) -> str:
 
 
 def _near_sessions(name: str, everyone: Sequence[Session]) -> str:
-    """Sessions that may have been meant, as a list; empty where none is like it."""
+    """A list of sessions with a similar name; empty where there is none."""
     folded = name.strip().casefold()
     near = _newest_per_conversation(it for it in everyone if it.title and folded in it.title.casefold())
     if not near:

@@ -32,12 +32,6 @@ _COLUMNS = (
     " FROM sessions s JOIN conversations c ON c.id = s.conversation LEFT JOIN sessions p ON p.id = s.parent"
 )
 _BY_NAME = _COLUMNS + " WHERE s.name = ?"
-_CONVERSATION_BY_NAME = (
-    "SELECT c.id, c.origin, c.origin_seq, c.owner FROM sessions s JOIN conversations c ON c.id = s.conversation"
-    " WHERE s.name = ?"
-)
-_BY_ID = _COLUMNS + " WHERE s.id = ?"
-_TIP_OF_CONVERSATION = _COLUMNS + " WHERE s.conversation = ? ORDER BY s.id DESC LIMIT 1"
 # Waits for other writers of the conversation, and reads whether they have compacted the session meanwhile.
 _LOCK = "SELECT s.end_reason FROM sessions s JOIN conversations c ON c.id = s.conversation WHERE s.id = ? FOR_UPDATE"
 # By kind, not by time: clocks go backwards.
@@ -99,33 +93,17 @@ class SessionRow:
         return SessionKey(self.session.owner, self.session.conversation, self.id, self.session.source)
 
 
-class ConversationOf(NamedTuple):
-    """The conversation of a session, and where it comes from."""
-
-    conversation: int
-    origin: int | None
-    origin_seq: int
-
-
 def new_name() -> str:
     return "s_" + secrets.token_hex(10)
 
 
 def find(name: str, owner: str | None = None) -> Steps[SessionRow]:
     """The session of an id; `UnknownSession` where there is none, or none of that owner."""
-    # An id may come out of a request: one that no column holds is as unknown as any other.
+    # An id may come from a request; one that no column can hold is as unknown as any other.
     found = (yield from fetch_one(_BY_NAME, name)) if is_storable(name) else None
     if found is None or (owner is not None and found[12] != owner):
         raise UnknownSession(name)
     return _session_row(found)
-
-
-def find_conversation(name: str, owner: str | None = None) -> Steps[ConversationOf]:
-    """The conversation of a session, without the rest of what `find` reads."""
-    found = (yield from fetch_one(_CONVERSATION_BY_NAME, name)) if is_storable(name) else None
-    if found is None or (owner is not None and found[3] != owner):
-        raise UnknownSession(name)
-    return ConversationOf(*found[:3])
 
 
 def lock_tip(name: str, owner: str | None = None) -> Steps[SessionRow]:
@@ -134,7 +112,7 @@ def lock_tip(name: str, owner: str | None = None) -> Steps[SessionRow]:
     reason = yield from fetch_one(_LOCK, found.id)
     if not found.session.is_compacted and (reason is None or reason[0] != COMPRESSION):
         return found
-    tip = yield from fetch_one(_TIP_OF_CONVERSATION, found.conversation)
+    tip = yield from fetch_one(_COLUMNS + " WHERE s.conversation = ? ORDER BY s.id DESC LIMIT 1", found.conversation)
     return found if tip is None else _session_row(tip)
 
 
@@ -207,7 +185,8 @@ class SessionStore(Operations):
     def start_session(self, new: NewSession | None = None) -> Steps[Session]:
         """Start a session; an existing one of that id is returned as it is."""
         started = yield from start(new or NewSession(), self._now())
-        yield from index_system_prompt(self._database.index, started.session.id)
+        if self._database.index.is_immediate:
+            yield from index_system_prompt(self._database.index, started.session.id)
         return started.session
 
     @reads
@@ -305,7 +284,7 @@ def _tip_of(name: str, owner: str | None) -> Steps[Session]:
     while (after := (yield from fetch_one(_CONTINUATION, reached))) is not None and after[0] not in seen:
         reached = after[0]
         seen.add(reached)
-    tip = yield from fetch_one(_BY_ID, reached)
+    tip = yield from fetch_one(_COLUMNS + " WHERE s.id = ?", reached)
     assert tip is not None
     return _session_row(tip).session
 

@@ -237,7 +237,7 @@ class SqliteConnection:
             raise as_store_error(error, self._where, self._busy_seconds) from error
 
     def change_mark(self) -> str:
-        """Changed by every commit: `data_version` tells those of other connections, the count those of this one."""
+        """Changed by every commit: `data_version` by those of other connections, the count by those of this one."""
         return f"{self.fetch('PRAGMA data_version')[0][0]}:{self._raw.total_changes}"
 
     def close(self) -> None:
@@ -300,7 +300,7 @@ class SqliteConnection:
             self._raw.execute("ROLLBACK")
 
     def _configure(self, flush: Flush) -> None:
-        # Switching a new file to WAL reports "busy" at once, whatever the timeout, while another process does so too.
+        # Switching a new file to WAL fails with "busy" at once, without waiting, while another process does so too.
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
@@ -341,7 +341,7 @@ class ConnectionThread:
     def __init__(self, connect: Callable[[], SqliteConnection]) -> None:
         self._jobs: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._next: deque[_Waiting | None] = deque()
-        """What was taken out of the queue and is not begun."""
+        """Jobs that were taken out of the queue and have not started."""
         self._connect = connect
         self._thread = threading.Thread(target=self._run, name="clew-store", daemon=True)
         self._stopped = False
@@ -461,7 +461,7 @@ async def open_sqlite(
 
 
 def why_unwritable(where: str) -> str | None:
-    """Why a database file that is there, and can be read, cannot be written; None where it can, or is not there."""
+    """Why an existing, readable database file cannot be written; None where it can be, or does not exist."""
     path = Path(where).expanduser()
     try:
         with path.open("rb"):

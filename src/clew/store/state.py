@@ -1,4 +1,4 @@
-"""What the store keeps beside messages: values by name, records of engines, learnt windows, spilled outputs."""
+"""What the store keeps besides messages: values by name, records of engines, learnt windows, spilled outputs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from clew.store.database import (
     execute,
     execute_many,
     fetch_all,
+    fetch_in_parts,
     fetch_one,
     is_storable,
     json_text,
@@ -28,12 +29,11 @@ from clew.store.database import (
     writes,
 )
 from clew.store.rows import keep_text
-from clew.store.search.indexing import index_written
+from clew.store.search.indexing import index_rows
 
 _RECORD_IDS = "SELECT id FROM engine_records WHERE conversation = ? AND engine = ? AND name = ?"
 _RECORDS = "SELECT name, value, until FROM engine_records WHERE conversation = ? AND engine = ?"
 _WINDOWS = "SELECT model, base_url, tokens, at FROM windows"
-_IDS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,9 @@ class StateStore(Operations):
 
     @reads
     def seconds_since_state(self, name: str, *, owner: str | None = None) -> Steps[float | None]:
-        """How long ago a value of this name was last set in any conversation of the owner, or of anybody; None where
-        there is none.
+        """How long ago a value of this name was last set in a conversation of the owner, or in any without one.
+
+        None where there is no such value.
         """
         row = yield from fetch_one(
             "SELECT MAX(s.at) FROM conversations c JOIN states s ON s.conversation = c.id"
@@ -117,7 +118,9 @@ class StateStore(Operations):
         """
         conversation = (yield from sessions.find(session, owner)).conversation
         if ids is not None:
-            return (yield from _records_by_id(conversation, session, engine, ids))
+            named = yield from fetch_in_parts(_RECORDS, "name", ids, conversation, engine)
+            by_id = {row[0]: row for row in named}
+            return [_record(by_id[id], session) for id in ids if id in by_id]
         start = 0
         if after is not None:
             row = yield from fetch_one(_RECORD_IDS, conversation, engine, after)
@@ -174,9 +177,9 @@ class StateStore(Operations):
             None if new.path is None else column_text(new.path),
             self._now(),
         )
-        if made is not None:
-            yield from index_written(self._database.index, "output", "m.name = ?", made[0])
-        else:
+        if made is not None and self._database.index.is_immediate:
+            yield from index_rows(self._database.index, "output", "m.name = ?", made[0])
+        if made is None:
             made = yield from fetch_one(
                 "SELECT name FROM outputs WHERE conversation = ? AND text = ?", found.conversation, text
             )
@@ -238,16 +241,6 @@ def _set_value(conversation: int, name: str, value: Any, now: int) -> Steps[None
         json_text(value),
         now,
     )
-
-
-def _records_by_id(conversation: int, session: str, engine: str, ids: Sequence[str]) -> Steps[list[EngineRecord]]:
-    records: dict[str, EngineRecord] = {}
-    for first in range(0, len(ids), _IDS_AT_ONCE):
-        some = ids[first : first + _IDS_AT_ONCE]
-        marks = ", ".join("?" * len(some))
-        read = yield from fetch_all(f"{_RECORDS} AND name IN ({marks})", conversation, engine, *some)
-        records.update((row[0], _record(row, session)) for row in read)
-    return [records[name] for name in ids if name in records]
 
 
 def _record(row: Row, session: str) -> EngineRecord:

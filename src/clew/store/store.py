@@ -20,6 +20,7 @@ from clew.store.keys import KeyStore
 from clew.store.maintenance import MaintenanceStore
 from clew.store.nodes import NodeStore
 from clew.store.overview import OverviewStore
+from clew.store.quarantine import QuarantineStore
 from clew.store.rows import chains_of, plain_to_store, tool_names
 from clew.store.search.indexing import catch_up, index_messages, index_system_prompt
 from clew.store.search.vectors import Embedder
@@ -41,6 +42,7 @@ class Store(
     CallStore,
     KeyStore,
     OverviewStore,
+    QuarantineStore,
     MaintenanceStore,
 ):
     """A history of conversations that is only added to. Open one with `open_store`.
@@ -93,7 +95,7 @@ class Store(
 
         def operation() -> Steps[AppendResult]:
             appended = yield from history.append(request, now)
-            if appended.added:
+            if appended.added and self._database.index.is_immediate:
                 yield from index_messages(self._database.index, appended.session, appended.first_seq)
             return appended
 
@@ -120,10 +122,10 @@ class Store(
         chains = chains_of(whole)
 
         def operation() -> Steps[SyncResult]:
-            synced = yield from sync.sync(sync.SyncRequest(whole, asked, session, is_exact), chains, now)
-            if synced.is_new:
+            synced = yield from sync.sync(whole, chains, asked, session, is_exact, now)
+            if synced.is_new and self._database.index.is_immediate:
                 yield from index_system_prompt(self._database.index, synced.session)
-            if synced.added:
+            if synced.added and self._database.index.is_immediate:
                 yield from index_messages(self._database.index, synced.session, synced.next_seq - synced.added)
             return synced
 

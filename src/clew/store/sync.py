@@ -1,4 +1,4 @@
-"""A whole history sent again: how much of it is known, and where the rest belongs. As steps."""
+"""A whole history sent again: how much of it is known, and where the rest belongs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hashlib import blake2b
 from clew.messages import Message
 from clew.store import sessions
 from clew.store.base import NewMessage, SyncResult
-from clew.store.database import Steps, execute, fetch_all, fetch_one
+from clew.store.database import Steps, execute, fetch_all, fetch_one, marks
 from clew.store.history import Segment, add_rows, end_of, fork_at, position_after, segments_of
 from clew.store.rows import FIRST_CHAIN, as_new
 from clew.store.sessions import NewSession, SessionRow
@@ -22,19 +22,6 @@ _FIRST_OF_TREE = (
 # Two processes may begin the same history at the same time: the second waits, and finds what the first has written.
 _LOCK_BEGINNING = "SELECT pg_advisory_xact_lock(?) FOR_UPDATE"
 _NEWEST_SESSION = "SELECT name FROM sessions WHERE conversation = ? ORDER BY id DESC LIMIT 1"
-
-
-@dataclass(frozen=True, slots=True)
-class SyncRequest:
-    """A whole history, and where it may belong."""
-
-    history: Sequence[Message | NewMessage]
-    new: NewSession
-    """The conversation to begin where none is known; its owner and lineage are those of the ones to look among, unless
-    a session is given."""
-    session: str | None = None
-    is_exact: bool = False
-    """A beginning of what is known becomes a branch, too: otherwise nothing is done about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +40,20 @@ class KnownPrefix:
     conversation: int
 
 
-def sync(request: SyncRequest, chains: Sequence[bytes], now: int) -> Steps[SyncResult]:
-    """Add what is new of a history: to its session, to a branch of it, or to a new conversation."""
-    history, new = request.history, request.new
-    given = (yield from sessions.lock_tip(request.session, new.owner)) if request.session is not None else None
+def sync(
+    history: Sequence[Message | NewMessage],
+    chains: Sequence[bytes],
+    new: NewSession,
+    session: str | None,
+    is_exact: bool,
+    now: int,
+) -> Steps[SyncResult]:
+    """Add what is new of a history: to its session, to a branch of it, or to a new conversation as `new` says.
+
+    Without a session it is looked for in the conversations of the owner and lineage of `new`. With `is_exact` a
+    beginning of what is known becomes a branch too.
+    """
+    given = None if session is None else (yield from sessions.lock_tip(session, new.owner))
     known = yield from longest_known_prefix(chains, new, given)
     if known is None and chains:
         yield from execute(_LOCK_BEGINNING, _beginning_number(new, chains[0]))
@@ -70,7 +67,7 @@ def sync(request: SyncRequest, chains: Sequence[bytes], now: int) -> Steps[SyncR
         known = (yield from longest_known_prefix(chains, new, found)) or known
     next_seq, _ = yield from end_of(found)
     fresh = [as_new(message) for message in history[known.count :]]
-    is_branch = known.count < next_seq and (bool(fresh) or request.is_exact)
+    is_branch = known.count < next_seq and (bool(fresh) or is_exact)
     if is_branch:
         found = yield from fork_at(found, known.count, None, now)
     chain = chains[known.count - 1]
@@ -140,10 +137,9 @@ def _greatest_known(
     chains: Sequence[bytes], counts: Sequence[int], new: NewSession, given: SessionRow | None
 ) -> Steps[KnownPrefix | None]:
     """The greatest of some counts whose chain is known, in the given conversation where it holds it."""
-    marks = ", ".join("?" * len(counts))
     found = yield from fetch_all(
         "SELECT m.seq, m.conversation FROM messages m JOIN conversations c ON c.id = m.conversation"  # noqa: S608
-        f" WHERE m.chain IN ({marks}) AND c.owner = ? AND c.lineage = ?",
+        f" WHERE m.chain IN ({marks(counts)}) AND c.owner = ? AND c.lineage = ?",
         *(chains[count - 1] for count in counts),
         new.owner if given is None else given.session.owner,
         new.lineage if given is None else given.lineage,

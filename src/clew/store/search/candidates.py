@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from clew.store.database import Steps, WordIndex, fetch_all, fetch_number
 from clew.store.search.base import Candidates, Clause, IndexQuery, Phrase, SearchFilters
-from clew.store.search.days import TOLD_WITHIN, micros_of_day
+from clew.store.search.days import WRITTEN_WITHIN, micros_of_day
 from clew.store.search.index import BY_NAME, filter_conditions
 from clew.store.search.query import ParsedQuery, QueryTerm
 from clew.store.search.ranking import DAY_WEIGHT, rarity
@@ -16,7 +16,7 @@ from clew.store.search.ranking import DAY_WEIGHT, rarity
 _PER_TERM = 300
 _PER_COMBINATION = 100
 _READ_OF_A_TERM = 2
-"""So many more are read for a term that none of the best has."""
+"""Documents read in addition for a term that none of the best has."""
 _MOST_COMBINED = 4
 _SHORTEST_PREFIX = 3
 _DAYS_READ_WHOLE = 3
@@ -39,7 +39,7 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
         return FoundCandidates((), parsed, {})
     parsed = replace(parsed, terms=terms)
     if len(terms) == 1 and not parsed.is_question:
-        # There is nothing to weigh it against.
+        # A single term needs no weight.
         total, rarities = 0, dict.fromkeys(terms, 1.0)
     else:
         total = yield from _documents_in(filters)
@@ -145,7 +145,7 @@ def _from_days(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) ->
     """
     assert parsed.days is not None
     first, last = parsed.days.first, parsed.days.last
-    ids = yield from _ids_between(filters, micros_of_day(first), micros_of_day(last + TOLD_WITHIN + 1))
+    ids = yield from _ids_between(filters, micros_of_day(first), micros_of_day(last + WRITTEN_WITHIN + 1))
     found: dict[int, float] = {}
     any_term = tuple(phrase for term in parsed.terms for phrase in term.any_of)
     if ids is not None and any_term:

@@ -25,8 +25,8 @@ _DATES = tuple(
 _BEFORE_TODAY = {"today": 0, "yesterday": 1}
 _near_today = re.compile(r"\b(?:today|yesterday)\b")
 _EPOCH, _EARLIEST, _LATEST = (date(year, 1, 1).toordinal() for year in (1970, 1900, 2200))
-TOLD_WITHIN = 3
-"""What happened on a day is written down on it, or so many days later."""
+WRITTEN_WITHIN = 3
+"""Days after an event in which it is still written about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def _irregular_forms() -> dict[str, tuple[str, ...]]:
 @lru_cache(maxsize=1 << 16)
 def stem_of(word: str) -> str:
     """The stem of an English word in lower case, the same for all of its regular forms."""
-    # Late: importing the stemmers takes as long as a small command. One for each word: a stemmer serves one thread.
+    # Imported late: that takes as long as a small command. A stemmer is not thread-safe, so each word gets one.
     from snowballstemmer.english_stemmer import EnglishStemmer
 
     # retri is the stem of retry, and verif that of verification.

@@ -11,7 +11,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Literal
 
-from clew.store.database import Row, Steps, execute, execute_many, fetch_all, fetch_number, fetch_one
+from clew.store.database import Row, Steps, execute, execute_many, fetch_all, fetch_number, fetch_one, marks
 from clew.store.search.base import (
     KINDS,
     Candidates,
@@ -27,7 +27,7 @@ from clew.store.search.words import camel_case_parts, case_folded, separate_unsp
 _COLUMNS = ("kind", "ref", "start", "stop", "owner", "conversation", "session", "seq", "role", "tool", "at")
 BY_NAME = {name: name for name in _COLUMNS}
 _NAMES = ", ".join(_COLUMNS)
-_MARKS = ", ".join("?" * len(_COLUMNS))
+_MARKS = marks(_COLUMNS)
 _ADD_DOCUMENT = f"INSERT INTO docs (id, {_NAMES}) VALUES (?, {_MARKS})"  # noqa: S608 (fixed names)
 _ADD_WORDS = "INSERT INTO words (rowid, text, parts, facets) VALUES (?, ?, ?, ?)"
 _REMOVE_WORDS = "INSERT INTO words (words, rowid, text, parts, facets) VALUES ('delete', ?, ?, ?, ?)"
@@ -58,7 +58,7 @@ def filter_conditions(filters: SearchFilters, columns: Mapping[str, str]) -> tup
         ("kind", filters.kinds),
     ):
         if wanted:
-            conditions.append(f"{columns[name]} IN ({', '.join('?' * len(wanted))})")
+            conditions.append(f"{columns[name]} IN ({marks(wanted)})")
             params += wanted
     for sign, at in ((">=", filters.since), ("<", filters.before)):
         if at is not None:
@@ -137,7 +137,7 @@ class Fts5Index:
         return (yield from _candidates(found, query.limit))
 
     def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
-        # One query each is cheap; a form that is in no document costs as much in every combination it is part of.
+        # One query each is cheap; an unknown form would cost as much in every combination that has it.
         known: set[str] = set()
         for word in words:
             found = yield from fetch_one(

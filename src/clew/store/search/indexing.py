@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,6 @@ from clew.store.database import (
     Turns,
     WordIndex,
     execute,
-    execute_many,
     fetch_all,
     fetch_number,
     fetch_one,
@@ -58,10 +57,12 @@ _BEHIND = "SELECT 1 WHERE " + " OR ".join(  # noqa: S608 (fixed names)
 )
 
 
-def documents_where(kind: DocKind, condition: str, *params: Any) -> Steps[list[tuple[int, list[SearchDocument]]]]:
+def documents_where(
+    kind: DocKind, condition: str, *params: Any, fetch: Callable[..., Steps[list[Row]]] = fetch_all
+) -> Steps[list[tuple[int, list[SearchDocument]]]]:
     """The rows of one kind that fulfil a condition on `m`: the key of each, and its documents."""
     link = " AND " if kind == "system" else " WHERE "
-    read = yield from fetch_all(_SOURCES[kind] + link + condition, *params)
+    read = yield from fetch(_SOURCES[kind] + link + condition, *params)
     return [
         (int(row[0]), list(documents_of(_origin(kind, row), text)))
         for row, text in zip(read, _texts(kind, read), strict=True)
@@ -83,23 +84,22 @@ def system_documents(text: int) -> Steps[list[SearchDocument]]:
     return list(documents_of(origin, _plain_text(row[1])))
 
 
-def index_written(index: WordIndex, kind: DocKind, condition: str, *params: Any) -> Steps[None]:
-    """Index the rows that fulfil a condition, where a row is indexed in the transaction that writes it."""
-    if index.is_immediate:
-        found = yield from documents_where(kind, condition, *params)
-        yield from index.add([doc for _, docs in found for doc in docs])
+def index_rows(index: WordIndex, kind: DocKind, condition: str, *params: Any) -> Steps[None]:
+    """Index the rows of one kind that fulfil a condition."""
+    found = yield from documents_where(kind, condition, *params)
+    yield from index.add([doc for _, docs in found for doc in docs])
 
 
 def index_messages(index: WordIndex, session: str, first_seq: int) -> Steps[None]:
     """Index the messages of a session's conversation from a number on, which were just appended."""
     of_session = "m.conversation = (SELECT conversation FROM sessions WHERE name = ?) AND m.seq >= ?"
-    yield from index_written(index, "message", of_session, session, first_seq)
+    yield from index_rows(index, "message", of_session, session, first_seq)
 
 
 def index_system_prompt(index: WordIndex, session: str) -> Steps[None]:
     """Index the system prompt of a session that was just started, unless it is indexed already."""
     of_session = f"m.id = (SELECT id FROM sessions WHERE name = ?) AND {_NOT_INDEXED}"  # noqa: S608 (fixed text)
-    yield from index_written(index, "system", of_session, session)
+    yield from index_rows(index, "system", of_session, session)
 
 
 def build_side_index(index: WordIndex) -> Steps[None]:
@@ -118,7 +118,7 @@ def index_readable_rows(index: WordIndex) -> Turns[None]:
 
     Reading and indexing take turns: SQLite writes nothing in a transaction that met a damaged page.
     """
-    yield _create_empty_side_index
+    yield _create_side_tables
     for kind, table in TABLES.items():
         last = yield partial(_newest_row, table)
         for first in range(1, last + 1, BATCH_ROWS):
@@ -130,12 +130,6 @@ def index_readable_rows(index: WordIndex) -> Turns[None]:
             yield partial(index.add, [doc for docs in known.values() for doc in docs])
 
 
-def _create_empty_side_index() -> Steps[None]:
-    yield from execute("CREATE TEMP TABLE indexed (kind TEXT PRIMARY KEY, upto INTEGER NOT NULL)")
-    yield from execute_many("INSERT INTO temp.indexed VALUES (?, ?)", [(kind, 2**62) for kind in KINDS])
-    yield from _create_side_tables()
-
-
 def _newest_row(table: str) -> Steps[int]:
     found = yield from fetch_readable(f"SELECT max(id) FROM {table}")  # noqa: S608 (fixed names)
     if not found:
@@ -145,10 +139,8 @@ def _newest_row(table: str) -> Steps[int]:
 
 def _readable_documents(kind: DocKind, first: int, stop: int) -> Steps[dict[int, list[SearchDocument]]]:
     """The documents of the rows with ids from the first on and below the last, as far as they can be read."""
-    link = " AND " if kind == "system" else " WHERE "
-    read = yield from fetch_readable(f"{_SOURCES[kind]}{link}m.id >= ? AND m.id < ? ORDER BY m.id", first, stop)
-    texts = _texts(kind, read)
-    return {row[0]: list(documents_of(_origin(kind, row), text)) for row, text in zip(read, texts, strict=True)}
+    condition = "m.id >= ? AND m.id < ? ORDER BY m.id"
+    return dict((yield from documents_where(kind, condition, first, stop, fetch=fetch_readable)))
 
 
 def _create_side_tables() -> Steps[None]:
@@ -194,7 +186,7 @@ def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
     yield from index.add(batch)
     yield from execute("UPDATE indexed SET upto = ? WHERE kind = ? AND upto <> ?", upto, kind, upto)
     if more and (yield from fetch_number("SELECT upto FROM indexed WHERE kind = ?", kind)) != upto:
-        # The same rows would be indexed again, for ever.
+        # Otherwise the same rows would be indexed again without end.
         raise IndexDamaged(
             "the search index does not keep how far it reaches", remedy="`clew doctor --repair` rebuilds it"
         )

@@ -1,9 +1,9 @@
-"""What belongs together in a conversation: neighbours of a hit count, and a page does not show one passage ten times.
+"""Neighbours of hits in a conversation, and the choice of the hits of a page without repeated passages.
 
 An answer often is the turn behind the one with the words of the question ("How often do you train?", "Three times a
 week."). So a turn of a person or a model is ranked by what is beside it too. Results of tools and turns with calls
-are ranked alone: what they hold does not depend on the turn before. Who asks for something of their own told it: long
-replies, which say every word of it again, would hide that turn.
+are ranked alone: what they hold does not depend on the turn before. A question about the user ("my keys") is answered
+by a turn of the user, which long replies with the same words would hide; so the turns of that speaker weigh more.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _AFTER_QUESTION = 0.75
 _AFTER = 0.35
 _BEFORE = 0.25
 _BEFORE_REPLY = 0.5
-_TOLD = 3.0
+_SPEAKER_WEIGHT = 3.0
 """The weight of a turn of the speaker whom the query is about."""
 _ANCHORS = 12
 _TALK_CHARS = 2_000
-"""A longer turn needs no turns around it to be understood."""
+"""A longer turn is understood without the turns around it."""
 _WITHOUT_TERMS = 0.4
 """At most this share of a page are neighbours that hold no term of the query."""
 _RARE_TERM_SHARE = 3
-"""One in so many hits may be shown for a term that the better hits do not have."""
+"""One in so many hits may be shown for a term that no better hit has."""
 _RARE = 0.9
-"""A term is rare from this share of the weight of the rarest on: for "total" or "three" no good hit gives way."""
+"""The share of the weight of the rarest term from which a term is rare; common words replace no hit."""
 _ALIKE = 0.8
 _TURNS_ALIKE = 0.6
 """From this share of equal words on, two documents are alike."""
@@ -89,30 +89,30 @@ class RankedDocument:
         return self.turn if self.doc.stop <= _TALK_CHARS else None
 
 
-def places_beside(ranked: Sequence[RankedDocument], told_by: Role | None = None) -> list[Place]:
+def places_beside(ranked: Sequence[RankedDocument], speaker: Role | None = None) -> list[Place]:
     """The neighbours of the best turns that were not read yet."""
     known = {it.turn for it in ranked}
-    places = [it.turn if told_by else it.place for it in ranked]
+    places = [it.turn if speaker else it.place for it in ranked]
     anchors = [place for place in places if place is not None][:_ANCHORS]
     beside = [(conversation, seq + step) for conversation, seq in anchors for step in (1, -1) if seq + step >= 0]
     return [place for place in dict.fromkeys(beside) if place not in known]
 
 
-def with_neighbours(documents: Sequence[RankedDocument], told_by: Role | None = None) -> list[RankedDocument]:
-    """The documents with the scores of their neighbours added, the best first; turns of who told it count for more."""
+def with_neighbours(documents: Sequence[RankedDocument], speaker: Role | None = None) -> list[RankedDocument]:
+    """The documents with the scores of their neighbours added, the best first; turns of the speaker weigh more."""
     at = {turn: it for it in documents if (turn := it.turn) is not None}
     ranked = []
     for it in documents:
-        score = it.result.score + _from_neighbours(it, at, told_by)
-        is_told = told_by is not None and it.turn is not None and it.doc.origin.role == told_by
-        score = score * _TOLD if is_told else score
+        score = it.result.score + _from_neighbours(it, at, speaker)
+        is_of_speaker = speaker is not None and it.turn is not None and it.doc.origin.role == speaker
+        score = score * _SPEAKER_WEIGHT if is_of_speaker else score
         ranked.append(it if score == it.score else replace(it, score=score))
     return sorted(
         (it for it in ranked if it.score > 0), key=lambda it: (-round(it.score, 9), -it.id, -it.doc.origin.ref)
     )
 
 
-def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument], told_by: Role | None) -> float:
+def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument], speaker: Role | None) -> float:
     place = document.place
     if place is None:
         return 0.0
@@ -121,7 +121,7 @@ def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument
     score = 0.0
     if before is not None and before.place:
         score += before.result.score * (_AFTER_QUESTION if "?" in before.doc.text[-200:] else _AFTER)
-    if after is not None and told_by == document.doc.origin.role == "user":
+    if after is not None and speaker == document.doc.origin.role == "user":
         score += after.result.score * _BEFORE_REPLY
     elif after is not None and after.place:
         score += after.result.score * _BEFORE
@@ -131,7 +131,7 @@ def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument
 def first_page(
     ranked: Sequence[RankedDocument], rarities: Mapping[QueryTerm, float], limit: int
 ) -> list[RankedDocument]:
-    """The best documents, each passage once; the last of them give way to documents with terms that no better one has.
+    """The best documents, each passage once; the last are replaced by documents with rare terms that no better one has.
 
     Otherwise many rows with all the common words of a query would hide the one row with its rare word.
     """
@@ -154,11 +154,11 @@ def first_page(
 
 
 def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument]:
-    """The documents of a page, each time the best; one that is like others that were chosen counts less.
+    """The documents of a page, chosen one by one; the score of one that is like chosen ones is lowered.
 
     A second passage with the same words may still be the one that was asked for, so that it is not left out.
     """
-    # The worst that waits is compared with the chosen ones last, and mostly never.
+    # A heap, so that a low score is compared with the chosen ones late, and mostly never.
     waiting = [(-it.score, number, 0) for number, it in enumerate(ranked[: limit * _LOOKED_AT])]
     heapify(waiting)
     chosen: list[RankedDocument] = []
@@ -219,7 +219,7 @@ class _WordBits(dict[str, int]):
 
 
 def _compared(document: RankedDocument) -> str:
-    """What of a document is compared with others: around its first match, and of a result without its numbers.
+    """The part of a document that is compared with others: around its first match, and without the numbers of a result.
 
     Each run of a command prints other times, counts and line numbers; in what people and models say numbers matter.
     """

@@ -7,8 +7,9 @@ characters of a script without spaces.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
@@ -55,12 +56,12 @@ _OF_ASSISTANT = re.compile(
     r"|\bremind me\b|\b(?:our|last|previous|earlier) (?:\w+ )?(?:chat|conversation|discussion|exchange)\b"
     r"|你(?:说|提|推荐|建议)"
 )
-# As those speak who come back to a conversation of others: an agent that looks for what a person asked it.
+# An agent that searches for what its user said names the user in the third person.
 _NAMES_USER = re.compile(
     r"\bthe (?:user|person|human|customer)(?:['’]s)?\b|\b(?:user|person) (?:asked|said|wants?|wanted)\b"
 )
 
-# Mel's, don't, they're: what follows the apostrophe is no word to look for.
+# Mel's, don't, they're: the part after the apostrophe is not searched for.
 _shortened = re.compile(r"(\W*\w+?)(?:n['’]t|['’](?:s|t|re|ve|ll|d|m))(\W*)", re.IGNORECASE)
 
 
@@ -92,8 +93,8 @@ class ParsedQuery:
     """Whether it is a question, whose answer may be near its words. Other queries look for their words."""
     days: DayRange | None = None
     """The days that it names."""
-    told_by: Role | None = None
-    """Whose turns answer it: for "my keys" the person's, for "you suggested" those of the other speaker."""
+    speaker: Role | None = None
+    """The role whose turns answer it: the user for "my keys", the assistant for "you suggested"."""
 
     @property
     def has_plain_words(self) -> bool:
@@ -134,21 +135,21 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
     pairs = tuple(dict.fromkeys(pairs))[:MOST_TERMS]
     if not is_question:
         return ParsedQuery(chosen, pairs)
-    return ParsedQuery(chosen, pairs, is_question, days, _told_by(case_folded(text)))
+    return ParsedQuery(chosen, pairs, is_question, days, _speaker_of(case_folded(text)))
 
 
 def _says_nothing(written: str, word: str) -> bool:
-    """Whether it is a word like `the`, or the number of an item in a list."""
+    """Whether it is a stop word or the label of a list item."""
     return is_stop_word(word) or _item_label.fullmatch(written) is not None
 
 
 def may_ask(text: str) -> bool:
-    """Whether a query may be a question; a look that is cheap, and right wherever it says no."""
+    """Whether a query may be a question; a cheap check that never misses one."""
     is_long = text.count(" ") + 1 >= _SENTENCE_WORDS
     return is_long or "?" in text or _asks_first.match(text) is not None or _asks_unspaced(text)
 
 
-def _told_by(folded: str) -> Role | None:
+def _speaker_of(folded: str) -> Role | None:
     if _OF_ASSISTANT.search(folded):
         return "assistant"
     return "user" if _OF_USER.search(folded) or _NAMES_USER.search(folded) else None
@@ -202,7 +203,7 @@ def _word_term(written: str, word: str) -> QueryTerm:
 
 
 def _parts_of(written: str) -> list[QueryTerm]:
-    """What of a long name stands elsewhere too: a file without folders and ending, a name without its last part."""
+    """Parts of a long name that other texts may use: a file without folders and suffix, a name without its end."""
     file = _file.search(written)
     name = file[1] if file else written
     words = words_of(case_folded(name))
@@ -289,7 +290,7 @@ class FoldedText:
         found = _lower_run.match(self.text, index)
         if found is not None:
             index = found.end()
-        # Most words end at a space or a sign, which takes no closer look.
+        # Most words end at a space or a sign, where this loop does not run.
         while index < len(self.text) and self.text[index].isalnum() and not self._is_word_border(index):
             index += 1
         return index
@@ -300,45 +301,22 @@ class FoldedText:
 
     def find_phrase(self, phrase: Phrase, most: int = MOST_MATCHES) -> list[tuple[int, int]]:
         """Where a phrase is: its whole words, with nothing but spaces and signs between them."""
-        # The longest word is there least often.
-        longest = max(phrase.words, key=len)
-        before = phrase.words[: phrase.words.index(longest)]
-        found: list[tuple[int, int]] = []
-        at, done = self.folded.find(longest), 0
-        while at >= 0 and len(found) < most:
-            start = self._start_of(before, at)
-            stop = self._stop_of(phrase, start) if start is not None and start >= done else None
-            if start is not None and stop is not None:
-                found.append((start, stop))
-                done = stop
-            at = self.folded.find(longest, at + 1)
+        find, found = _phrase_pattern(phrase.words).search, list[tuple[int, int]]()
+        match = find(self.folded)
+        while match is not None and len(found) < most:
+            is_whole = all(self._is_whole(match, number, phrase) for number in range(len(phrase.words)))
+            if is_whole:
+                found.append(match.span())
+            match = find(self.folded, match.end() if is_whole else match.start() + 1)
         return found
 
-    def _start_of(self, before: Sequence[str], index: int) -> int | None:
-        """Where words begin that end before an index; None where others are there."""
-        text = self.folded
-        for word in reversed(before):
-            while index > 0 and not text[index - 1].isalnum():
-                index -= 1
-            if not text.endswith(word, 0, index):
-                return None
-            index -= len(word)
-        return index
-
-    def _stop_of(self, phrase: Phrase, start: int) -> int | None:
-        stop = start
-        last = len(phrase.words) - 1
-        for number, word in enumerate(phrase.words):
-            begin = start if number == 0 else self._next_word(stop)
-            if not self.folded.startswith(word, begin):
-                return None
-            stop = begin + len(word)
-            unbounded = is_unspaced(word)
-            if not unbounded and not self._is_word_border(begin):
-                return None
-            if not unbounded and not (phrase.is_prefix and number == last) and not self._is_word_border(stop):
-                return None
-        return stop
+    def _is_whole(self, match: re.Match[str], number: int, phrase: Phrase) -> bool:
+        """Whether what matched a word of a phrase is a whole word, or a character of a script without spaces."""
+        start, stop = match.span(number + 1)
+        is_open = phrase.is_prefix and number == len(phrase.words) - 1
+        return is_unspaced(match[number + 1]) or (
+            self._is_word_border(start) and (is_open or self._is_word_border(stop))
+        )
 
     def _next_word(self, index: int) -> int:
         text = self.folded
@@ -358,6 +336,12 @@ class FoldedText:
             is_camel_case = after.isupper() and not before.isupper()
             return is_camel_case or (before.isupper() and after.isupper() and text[index + 1 : index + 2].islower())
         return is_unspaced(before) or is_unspaced(after)
+
+
+@lru_cache(maxsize=1024)
+def _phrase_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Words one after the other, with nothing but spaces and signs between them; each is a group."""
+    return re.compile(r"[\W_]*".join(f"({re.escape(word)})" for word in words))
 
 
 def _stems_of(any_of: Clause) -> tuple[tuple[str, Mapping[str, int]], ...]:

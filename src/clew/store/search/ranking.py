@@ -11,12 +11,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from clew.store.search.base import SearchDocument, Snippet
-from clew.store.search.days import TOLD_WITHIN, DayRange, day_of
+from clew.store.search.days import WRITTEN_WITHIN, DayRange, day_of
 from clew.store.search.query import FoldedText, ParsedQuery, QueryTerm, TermMatch, parse_query
 from clew.store.search.words import OVERLAP_CHARS
 
 SNIPPET_CHARS = 320
-# Its first character is one of a set: the rest is tried only where such a one stands.
+# It begins with a set of characters, so that the rest is tried only at those.
 _end_of_sentence = re.compile(
     r"[.!?…。！？｡\n](?:(?<=[.!?…])[.!?…]*[\"'”’)\]]*(?=\s)|(?<=[。！？｡])[。！？｡]*[」』”’）]*|(?<=\n))"
 )
@@ -26,9 +26,9 @@ _value_border = re.compile(r"""[,;|}\]](?=\s*["'{\[|]|\s)""")
 _word_border = re.compile(r"\s")
 _BORDERS = (_end_of_sentence, _value_border, _word_border)
 _LONGEST_VALUE = 300
-"""A run without a space, such as an address, is not broken where it is at most so long."""
+"""A run without a space, such as an address, is not cut if it is at most so long."""
 _FIRST_PART, _LATER_PART = 66, 17
-"""Of three excerpts, in percent of their characters."""
+"""The share of the first and of each later excerpt, in percent of all characters."""
 _folders = re.compile(r"(?<![\w./~-])/(?:[\w.@-]+/)+")
 _PATHS_READ = 1_500
 """Of each text, in characters: paths are in calls and at the beginning of results."""
@@ -39,19 +39,19 @@ _SHOWN_ALREADY = 0.3
 
 _OF_QUESTIONS = (1.2, 0.75)
 _OF_WORDS = (0.8, 0.3)
-"""How soon more of a word counts no more, and how much the length of a text does. What people answer is short; a line
-of code is in long results, and its fillers are there often."""
+"""The parameters of bm25: saturation, and the share of the length. Answers of people are short; lines of code are in
+long results, which repeat common words."""
 USUAL_CHARS = 2_000
 USUAL_TURN_CHARS = 1_000
-"""People write short turns; next to long replies with the same words they would not be seen."""
+"""People write short turns; long replies with the same words would rank above them."""
 DAY_WEIGHT = 4.0
-"""What it counts that a text was written on a day that a query names; as much as a word in one of fifty documents."""
+"""The weight of a text written on a day that a query names: that of a word in one of fifty documents."""
 _OTHER_FORM = 0.7
 _NEIGHBOURS = 0.6
 _CLOSENESS = 0.25
 _NEAR_CHARS = 300
 _SHARE_NEAR = 0.8
-"""Of how much of a query a text has: what stands close together in it, against what stands anywhere."""
+"""The share of terms close together, against terms anywhere, in how much of a query a text has."""
 
 
 class Mark(NamedTuple):
@@ -104,13 +104,13 @@ def score_text(
 
 
 def score_days(at: int, asked: DayRange | None) -> float:
-    """What it counts that a text was written on the days that were asked for, or soon after."""
+    """The score of a text for being written on the days that were asked for, or soon after."""
     if asked is None:
         return 0.0
     behind = day_of(at) - asked.last
     if behind <= 0:
         return DAY_WEIGHT if day_of(at) >= asked.first else 0.0
-    return DAY_WEIGHT * max(0.0, 1 - behind / (TOLD_WITHIN + 1))
+    return DAY_WEIGHT * max(0.0, 1 - behind / (WRITTEN_WITHIN + 1))
 
 
 def _bm25(matches: Sequence[TermMatch], saturation: float, norm: float) -> float:
@@ -135,7 +135,7 @@ def _neighbours(
 
 
 def _nearby_weight(found: Mapping[QueryTerm, Sequence[TermMatch]], rarities: Mapping[QueryTerm, float]) -> float:
-    """The most weight of different terms that stand within a few lines of each other."""
+    """The most weight of different terms within a few lines of each other."""
     marks = sorted(Mark(it.start, it.stop, term) for term, matches in enumerate(found.values()) for it in matches)
     return closest_terms(marks, [rarities[term] * term.weight for term in found], _NEAR_CHARS)[1]
 

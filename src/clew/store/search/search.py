@@ -20,6 +20,7 @@ from clew.store.database import (
     as_micros,
     fetch_all,
     fetch_number,
+    marks,
     wall_clock,
 )
 from clew.store.history import segments_of
@@ -43,7 +44,7 @@ from clew.store.search.indexing import (
     documents_where,
     drop_side_index,
     index_readable_rows,
-    index_written,
+    index_rows,
     is_behind,
 )
 from clew.store.search.passages import Place, RankedDocument, first_page, places_beside, with_neighbours
@@ -73,11 +74,11 @@ from clew.store.search.vectors import (
 
 _READ = 60
 _SHOWN_WELL = 6
-"""So many hits have long snippets, where later ones are asked to be shorter."""
+"""Hits with long snippets, where later ones are to be shorter."""
 _OTHER_PART = 0.5
 """Another part of the same text is shown too from this share of the best one's score on."""
 _LONGEST_NEIGHBOUR = 8_000
-"""Of its JSON, in chars: a longer message is not read for standing beside a hit."""
+"""The characters of JSON above which a neighbour of a hit is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +148,8 @@ class SearchStore(Operations):
 
         def operation() -> Steps[None]:
             yield from index.clear()
-            for kind in KINDS:
-                yield from index_written(index, kind, "1 = 1")
+            for kind in KINDS if index.is_immediate else ():
+                yield from index_rows(index, kind, "1 = 1")
 
         try:
             await self._database.write(operation)
@@ -186,12 +187,12 @@ def _search(index: WordIndex, asked: SearchRequest) -> Steps[SearchResult]:
         found = yield from find_candidates(index, parsed, filters, max(_READ, ranks * 2))
         ranked = yield from _read_and_score(found)
         if found.query.is_question:
-            places = places_beside(ranked, found.query.told_by)
+            places = places_beside(ranked, found.query.speaker)
             beside = yield from _read_beside(places, filters, found.query, found.rarities)
-            ranked = with_neighbours([*ranked, *beside], found.query.told_by)
+            ranked = with_neighbours([*ranked, *beside], found.query.speaker)
         near: list[NearDocument] = []
         if meaning is not None and found.query.is_question:
-            near = yield from nearest_documents(meaning, filters, found.query.told_by)
+            near = yield from nearest_documents(meaning, filters, found.query.speaker)
         page = first_page(ranked, found.rarities, ranks if near else limit)
         if near:
             page = yield from _fused_page(page, near, found, limit)
@@ -275,7 +276,7 @@ def _read(docs: Sequence[int]) -> Steps[list[tuple[int, SearchDocument]]]:
             )
         refs = list(dict.fromkeys(ref for its_kind, ref, _ in ids if its_kind == kind))
         column = "t.id" if kind == "system" else "m.id"
-        found = yield from documents_where(kind, f"{column} IN ({', '.join('?' * len(refs))})", *refs)
+        found = yield from documents_where(kind, f"{column} IN ({marks(refs)})", *refs)
         for doc in (doc for _, docs_of_row in found for doc in docs_of_row):
             number = ids.get((kind, doc.origin.ref, doc.start))
             if number is not None:
@@ -307,7 +308,7 @@ def _read_beside(
     ranked: list[RankedDocument] = []
     for conversation, numbers in by_conversation.items():
         where = [
-            f"m.conversation = ? AND m.seq IN ({', '.join('?' * len(numbers))})",
+            f"m.conversation = ? AND m.seq IN ({marks(numbers)})",
             "m.role IN ('user', 'assistant')",
             f"COALESCE(length(m.body), 0) <= {_LONGEST_NEIGHBOUR}",
             *conditions,
@@ -360,8 +361,7 @@ def _rows_by_id(table: str, columns: str, ids: Sequence[int | None]) -> Steps[di
     wanted = list(dict.fromkeys(id for id in ids if id is not None))
     if not wanted:
         return {}
-    marks = ", ".join("?" * len(wanted))
-    read = yield from fetch_all(f"SELECT id, {columns} FROM {table} WHERE id IN ({marks})", *wanted)  # noqa: S608
+    read = yield from fetch_all(f"SELECT id, {columns} FROM {table} WHERE id IN ({marks(wanted)})", *wanted)  # noqa: S608
     return {row[0]: row[1:] for row in read}
 
 
@@ -389,7 +389,7 @@ def _filters(scope: SearchScope) -> Steps[SearchFilters]:
     if scope.session is not None:
         only = ((yield from sessions.find(scope.session, scope.owner)).id,)
     if scope.conversation_of is not None:
-        found = yield from sessions.find_conversation(scope.conversation_of, scope.owner)
+        found = yield from sessions.find(scope.conversation_of, scope.owner)
         segments = tuple((it.conversation, it.stop) for it in (yield from segments_of(found)))
     return SearchFilters(
         owner=scope.owner,

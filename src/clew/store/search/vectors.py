@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from clew.errors import ClewError
 from clew.install import has_extra
-from clew.store.database import Database, Steps, execute_many, fetch_all, fetch_number
+from clew.store.database import Database, Steps, execute_many, fetch_all, fetch_number, marks
 from clew.store.migrate import schema_version
 from clew.store.search.base import SearchFilters
 from clew.store.search.index import BY_NAME, filter_conditions
@@ -30,23 +30,23 @@ FIRST_WITH_VECTORS = 7
 """The schema that has the table. A database that cannot be written keeps an older one."""
 PASSAGE_CHARS = 1_000
 _MOST_PASSAGES = 3
-"""So many from the start of a document have a vector: what a turn is about is said first."""
+"""Passages from the start of a document with a vector: the subject of a turn is mostly named first."""
 _COMPARED = 20_000
 """So many documents are compared with a question, the newest."""
 NEAREST = 40
 _RANK_OFFSET = 10
 _WORDS_WEIGHT = 2.5
-"""What the first ranks are worth more than later ones, and a rank by words more than one by meaning."""
-_TOLD_BY_OTHERS = 0.7
-"""What the likeness of a turn counts where a question says that another one told it."""
+"""How much more the first ranks weigh than later ones, and a rank by words than one by meaning."""
+_OTHER_SPEAKER = 0.7
+"""The weight of the likeness of a turn whose speaker is not the one that a question names."""
 _BATCH = 16
 _COMPARED_AT_ONCE = 4_096
 _DIMENSIONS = 512
 _WIDEST = 6.0
-"""So many times the usual size of a number of a vector is the largest that is told apart."""
+"""Larger numbers of a vector, in multiples of their usual size, are cut."""
 _SCALE = 127 * _DIMENSIONS**0.5 / _WIDEST
 _LEAST_COSINE = 0.3
-"""A turn is about this much like a question that it has nothing to do with at most; what answers it is more."""
+"""The likeness that a turn unrelated to a question reaches at most; answers are above."""
 _EMBED_EVERY_ROWS = 16
 """After so many rows vectors are made of what waits for them, in the background."""
 _EMBEDDED_AT_ONCE = 16
@@ -230,7 +230,7 @@ def _waiting_documents(model: str, limit: int) -> Steps[list[_WaitingDocument]]:
     if not rows:
         return []
     refs = list(dict.fromkeys(int(row[1]) for row in rows))
-    found = yield from documents_where("message", f"m.id IN ({', '.join('?' * len(refs))})", *refs)
+    found = yield from documents_where("message", f"m.id IN ({marks(refs)})", *refs)
     texts = {(doc.origin.ref, doc.start): doc.text for _, docs in found for doc in docs}
     waiting = []
     for id, ref, start, at in rows:
@@ -250,7 +250,7 @@ def _keep_vectors(model: str, made: Iterable[tuple[_WaitingDocument, bytes]]) ->
     )
 
 
-def nearest_documents(asked: AskedMeaning, filters: SearchFilters, told_by: Role | None) -> Steps[list[NearDocument]]:
+def nearest_documents(asked: AskedMeaning, filters: SearchFilters, speaker: Role | None) -> Steps[list[NearDocument]]:
     """The documents that are most like a question, the best first; with more weight for the turns of that role."""
     if (yield from schema_version()) < FIRST_WITH_VECTORS:
         return []
@@ -263,7 +263,7 @@ def nearest_documents(asked: AskedMeaning, filters: SearchFilters, told_by: Role
     # Without a condition on documents none is looked up: that takes as long as reading the vectors.
     joined = " JOIN docs d ON d.id = v.doc" if conditions else ""
     if conversations:
-        conditions.append(f"v.conversation IN ({', '.join('?' * len(conversations))})")
+        conditions.append(f"v.conversation IN ({marks(conversations)})")
     where = " AND ".join(["v.model = ?", *conditions])
     rows = yield from fetch_all(
         f"SELECT v.doc, v.body FROM vectors v{joined} WHERE {where} ORDER BY v.doc DESC LIMIT ?",  # noqa: S608
@@ -276,12 +276,11 @@ def nearest_documents(asked: AskedMeaning, filters: SearchFilters, told_by: Role
     found = {int(rows[index][0]): (passage, likeness) for index, passage, likeness in near}
     if not found:
         return []
-    marks = ", ".join("?" * len(found))
-    read = yield from fetch_all(f"SELECT id, ref, role FROM docs WHERE id IN ({marks})", *found)  # noqa: S608
+    read = yield from fetch_all(f"SELECT id, ref, role FROM docs WHERE id IN ({marks(found)})", *found)  # noqa: S608
     documents: list[tuple[float, NearDocument]] = []
     for id, ref, role in read:
         passage, likeness = found[int(id)]
-        weight = 1.0 if told_by in (None, role) else _TOLD_BY_OTHERS
+        weight = 1.0 if speaker in (None, role) else _OTHER_SPEAKER
         documents.append((likeness * weight, NearDocument(int(id), int(ref), passage)))
     documents.sort(key=lambda it: (-it[0], -it[1].id))
     return [document for _, document in documents[:NEAREST]]

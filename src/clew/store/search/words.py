@@ -17,7 +17,7 @@ from clew.messages import Message, ToolCall, calls_of, name_of_call, text_of
 CHUNK_CHARS = 6_000
 OVERLAP_CHARS = 200
 """What two chunks share, so that a phrase across their border is whole in one of them."""
-# Scripts without spaces between words: each character counts as a word, and a run of them is found as a phrase.
+# Scripts without spaces between words: each character is a word, and a run of them is found as a phrase.
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3105-\u312f\u3131-\u318e"
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f"
@@ -25,12 +25,12 @@ UNSPACED = (
 )
 _unspaced_run = re.compile(f"[{UNSPACED}]+")
 _word = re.compile(f"[{UNSPACED}]|[^\\W_{UNSPACED}]+")
-# Beside ASCII: characters of which nothing but `lower` makes the folded form. Few texts have many others.
+# Characters that are folded by more than `lower`: all but ASCII and those listed. Few texts have many of them.
 _folded_otherwise = re.compile(
     "[^\x00-\x7f\u00ab\u00bb\u0410-\u0418\u041a-\u0438\u043a-\u044f\u2013\u2014\u2018\u2019\u201c-\u201e\u2022\u2192\u2500-\u259f"
     "\u2e80-\ufefe]"
 )
-# Those of them whose folded form has another lower case, or a longer one.
+# Of these, characters whose folded form `lower` changes again or makes longer.
 _folded_alone = re.compile(
     "[\u0130\u03d2-\u03d4\u1d2c-\u1d42\u2102-\u2145\u2c7d\U0001d400-\U0001d7ff\U0001f12b-\U0001f149]"
 )
@@ -87,7 +87,7 @@ def case_folded(text: str) -> str:
     others = set(_folded_otherwise.findall(text))
     if any(map(_folded_alone.match, others)):
         return text.translate(_FOLDS)
-    # A text has few different ones, and replacing a character takes less than looking up each.
+    # A text has few different ones: replacing each is faster than translating the whole text.
     for character in others:
         text = text.replace(character, _FOLDS[ord(character)])
     return text.lower()
