@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from posixpath import basename
 
 from clew.facts.data import load_table
 from clew.facts.text import Block, flatten, prose_pieces, tagged_blocks, without_blocks
@@ -101,7 +100,6 @@ for _phrase in DECISION.phrases:
     if _phrase.isascii() and " " in _phrase:
         _PHRASES_BY_WORD.setdefault(_WORD.findall(_phrase)[0], []).append(_phrase)
 _SENTENCE_MARKS = (". ", "! ", "? ", "。")
-_GOVERNING = frozenset(_SPEECH["governing"]["names"].split())
 
 
 # -- whose words -------------------------------------------------------------------------------------------------------
@@ -304,11 +302,3 @@ def chosen_option(answer: str, offer: str) -> str:
     question = asks_back(offer)
     # Who says to continue answers an offer, and no other question.
     return "" if continues(answer) and not OPEN.found_in(question.lower()) else question
-
-
-def is_governing(path: str) -> bool:
-    """Whether a file is a plan, a specification or rules by its name."""
-    stem = basename(path.replace("\\", "/")).rsplit(".", 1)
-    if len(stem) > 1 and stem[1].lower() not in ("md", "txt", "rst", "mdx", "org", "adoc"):
-        return False
-    return not _GOVERNING.isdisjoint(re.split(r"[\W_\d]+", stem[0].lower()))
