@@ -46,7 +46,9 @@ _PLACES = 1_000
 _FRAME_TOKENS = 7
 """Around a line: indentation, quotes or a colon, and the reference."""
 _PIECE_TOKENS = 1
+"""Between two pieces of a line."""
 _CHARS_PER_TOKEN = 3.6
+"""The selection counts in chars: its limits for a line were set so."""
 _TRIES_TO_FIT = 12
 _FULL = 0.985
 """The share of the budget that is enough."""

@@ -1,4 +1,4 @@
-"""The one selection under a budget: the candidate with the highest gain per char first, until the room is used.
+"""The one selection under a budget: the candidate with the highest gain for its cost first, until the room is used.
 
 What a candidate adds is the weight of its terms that nothing chosen shows yet. The order does not depend on the budget,
 so that a larger budget chooses everything that a smaller one does, and more. `excerpt` chooses lines of a long text.
@@ -72,6 +72,7 @@ class Choice:
 
     terms: Set[str]
     chars: float
+    """What it costs; a cost in tokens is given as so many chars."""
     scale: float = 1.0
     """What the weight of its terms is multiplied by."""
     bonus: float = 0.0
