@@ -48,7 +48,7 @@ _DESCRIBED = lazy_pattern(
     r"\b(?:i|it|they|he|she|you) (?:don't|dont|do not|can't|cannot)\b"
     r"|\b(?:never|always) (?:\w*[^\Ws]s|\w*[^\We]ed|been|be)\b"
 )
-"""What somebody does not do or know, and what never happens, is no rule."""
+"""A description of what a person does not do or know, or of what never happens, is no rule."""
 _CODE = lazy_pattern(r"`[^`]*`|\S*\w[._(]\w\S*|\w+\(\S*")
 _CLAUSE = lazy_pattern(r"(?:^|[,;:.!(–—-]|\b(?:and|but|then|so|please|you|also|und|bitte))\W*$")
 _PASTED = lazy_pattern(r"""\\[nt"]|"\s*:\s*["{\[\d]|[}\]]{2}|^[+>$|@#] |^[-+] ?\d|^File \"""")
@@ -300,5 +300,5 @@ def chosen_option(answer: str, offer: str) -> str:
         if chosen:
             return "; ".join(flatten(text).replace("**", "") for text in chosen)
     question = asks_back(offer)
-    # Who says to continue answers an offer, and no other question.
+    # A word to continue answers an offer, but no other question.
     return "" if continues(answer) and not OPEN.found_in(question.lower()) else question

@@ -382,7 +382,7 @@ class Draft:
         return entries
 
     def _line(self, group: Group, pieces: Sequence[Candidate]) -> Entry:
-        """The words of a message in quotes, or an action with what came of it."""
+        """The words of a message in quotes, or an action with its result."""
         ordered = sorted(pieces, key=lambda piece: (piece.numbers, piece.at))
         frame = self.material.frames.get(group) if group.call >= 0 else None
         # A line of a result may be its outcome, too.
@@ -430,7 +430,7 @@ def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
 
 def quoted(text: str, most: int) -> str:
     said = shorten(text, most)
-    # Some programs hand a request on with quote marks of its own.
+    # Some programs put a request in quote marks themselves.
     return said if len(said) > 2 and said[0] == '"' == said[-1] else f'"{said}"'
 
 

@@ -150,7 +150,7 @@ def read_material(
 ) -> Material:
     """The pieces of the messages that may be quoted. Terms are counted over all `numbers`.
 
-    Of code, a statement is a piece where somebody names something in it; `with_statements`: in any case.
+    Of code, a statement is a piece where a message names something in it; `with_statements`: in any case.
     """
     reader = _MaterialReader(record, may_quote, with_statements=with_statements)
     found: list[tuple[int, Message, str]] = []
@@ -218,7 +218,7 @@ class _MaterialReader:
         self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
 
     def read_names(self, text: str) -> None:
-        """Remember the exact terms of what was said: code is quoted where somebody names something in it."""
+        """Remember the exact terms of what was said: code is quoted where one of them is in it."""
         terms = self.material.terms
         self._named.update(term for term in terms.of(text) if terms.kinds[term] is TermKind.EXACT)
 
