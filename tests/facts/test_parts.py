@@ -47,12 +47,6 @@ def test_json_becomes_lines_of_keys_and_values() -> None:
     assert pieces(output_parts(text)) == ["region: eu-west-1", "limits: cpu: 4, memory: 8Gi", "tags: a, b"]
 
 
-def test_each_entry_of_a_list_at_the_end_of_a_line_is_a_piece() -> None:
-    found = output_parts('Links: [{"title": "Tides", "url": "https://a.example/t"}, {"title": "Moon"}]\nThat is all.')
-    pieces = [piece for part in found for piece in part.pieces]
-    assert "title: Tides, url: https://a.example/t" in pieces and "That is all." in pieces
-
-
 def test_the_text_that_a_tool_wraps_into_json_is_read_as_text() -> None:
     assert pieces(output_parts(json.dumps({"output": "line one\nline two", "exit_code": 0}))) == [
         "exit_code: 0", "line one", "line two",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.facts import asks_back, person_text, rules_in
-from clew.facts.speech import cancels, chosen_option, continues, is_governing, is_thanks
+from clew.facts.speech import cancels, chosen_option, continues, is_thanks
 
 SKILL = "Base directory for this skill: /skills/review\n\n# Review\nAlways be thorough. Never skip a file."
 
@@ -149,11 +149,3 @@ def test_a_number_chooses_the_option_that_was_offered() -> None:
 def test_the_question_at_the_end_of_a_reply_is_found() -> None:
     assert asks_back("Both of them work, and both are fast enough for this.\nWhich one?") == "Which one?"
     assert asks_back("Why? Because it was slow. It is fast now.") == ""
-
-
-@pytest.mark.parametrize(
-    ("path", "governs"),
-    [("docs/PLAN.md", True), ("CLAUDE.md", True), ("todo.txt", True), ("src/plan.py", False), ("notes.md", False)],
-)
-def test_a_plan_or_a_specification_governs(path: str, *, governs: bool) -> None:
-    assert is_governing(path) is governs

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any
 
 from clew.facts.data import load_table
@@ -77,7 +77,6 @@ _FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
 _TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
 _ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org")
-_JSON_LIST = '[{"'
 _SAME_LINE_CHARS = 200
 
 
@@ -116,8 +115,6 @@ def output_parts(text: str) -> list[Part]:
     text = _own_text(text)
     decoded = json_lines(text)
     lines = decoded if decoded is not None else without_gutter([line for line in text.split("\n") if line.strip()])
-    if decoded is None and _JSON_LIST in text:
-        lines = list(chain.from_iterable(map(_list_in_line, lines)))
     return _without_noise(
         PartKind.OUTPUT, (line for line in map(str.strip, lines) if not _TAG_LINE.fullmatch(line)), text
     )
@@ -257,13 +254,6 @@ def json_lines(text: str) -> list[str] | None:
         if len(lines) >= _MOST_JSON_LINES:
             break
     return lines
-
-
-def _list_in_line(line: str) -> list[str]:
-    """A line; of one that ends with a JSON list, such as `Links: [{...}]`, each entry of the list."""
-    start = line.find(_JSON_LIST)
-    entries = json_lines(line[start:]) if start >= 0 else None
-    return [line] if entries is None else [line[:start], *entries]
 
 
 def _flat(value: Any, name: str, depth: int) -> Iterator[str]:

@@ -200,7 +200,7 @@ class Record:
 
     def _add_request(self, said: str, number: int) -> None:
         if self.exchanges and self.exchanges[-1].request and not self.exchanges[-1].is_answered and continues(said):
-            # A word to continue with a request that waits for its answer is no request of its own.
+            # A word to continue with a request that waits for its answer is not a separate request.
             return
         exchange = Exchange(number, said, repeats=self._requests.get(said))
         if len(said) <= _SHORT_ANSWER_CHARS and self._last_text and not is_thanks(said):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from posixpath import basename
 
 from clew.facts.data import load_table
 from clew.facts.text import Block, flatten, prose_pieces, tagged_blocks, without_blocks
@@ -49,7 +48,7 @@ _DESCRIBED = lazy_pattern(
     r"\b(?:i|it|they|he|she|you) (?:don't|dont|do not|can't|cannot)\b"
     r"|\b(?:never|always) (?:\w*[^\Ws]s|\w*[^\We]ed|been|be)\b"
 )
-"""What somebody does not do or know, and what never happens, is no rule."""
+"""A description of what a person does not do or know, or of what never happens, is no rule."""
 _CODE = lazy_pattern(r"`[^`]*`|\S*\w[._(]\w\S*|\w+\(\S*")
 _CLAUSE = lazy_pattern(r"(?:^|[,;:.!(–—-]|\b(?:and|but|then|so|please|you|also|und|bitte))\W*$")
 _PASTED = lazy_pattern(r"""\\[nt"]|"\s*:\s*["{\[\d]|[}\]]{2}|^[+>$|@#] |^[-+] ?\d|^File \"""")
@@ -101,7 +100,6 @@ for _phrase in DECISION.phrases:
     if _phrase.isascii() and " " in _phrase:
         _PHRASES_BY_WORD.setdefault(_WORD.findall(_phrase)[0], []).append(_phrase)
 _SENTENCE_MARKS = (". ", "! ", "? ", "。")
-_GOVERNING = frozenset(_SPEECH["governing"]["names"].split())
 
 
 # -- whose words -------------------------------------------------------------------------------------------------------
@@ -307,13 +305,5 @@ def chosen_option(answer: str, offer: str) -> str:
         if chosen:
             return "; ".join(flatten(text).replace("**", "") for text in chosen)
     question = asks_back(offer)
-    # Who says to continue answers an offer, and no other question.
+    # A word to continue answers an offer, but no other question.
     return "" if continues(answer) and not OPEN.found_in(question.lower()) else question
-
-
-def is_governing(path: str) -> bool:
-    """Whether a file is a plan, a specification or rules by its name."""
-    stem = basename(path.replace("\\", "/")).rsplit(".", 1)
-    if len(stem) > 1 and stem[1].lower() not in ("md", "txt", "rst", "mdx", "org", "adoc"):
-        return False
-    return not _GOVERNING.isdisjoint(re.split(r"[\W_\d]+", stem[0].lower()))

@@ -22,7 +22,6 @@ from clew.handoff.select import Choice, Frame, select
 from clew.handoff.summary import CountTokens, Summary, SummaryInput, redacted_input
 from clew.handoff.value import Entry, Handoff
 from clew.handoff.worth import Weights, Worth
-from clew.lazy import lazy_pattern
 from clew.messages import text_of
 
 BUILTIN = "built-in"
@@ -38,7 +37,6 @@ _MOST_TESTS = LIMITS["most_tests"]
 _MOST_FAILURES = LIMITS["most_failures"]
 _MOST_REQUESTS = LIMITS["most_requests"]
 _SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
-_FOLDERS = lazy_pattern(r"(?<![\w@~.+/-])[\w@~.+-]*(?:/[\w@.+-]+){2,}(?=/[\w@.+-])")
 _NONE = "None."
 _GOES_ON = "Work on an earlier request"
 _SO_FAR = "Work on the active task"
@@ -48,7 +46,9 @@ _PLACES = 1_000
 _FRAME_TOKENS = 7
 """Around a line: indentation, quotes or a colon, and the reference."""
 _PIECE_TOKENS = 1
+"""Between two pieces of a line."""
 _CHARS_PER_TOKEN = 3.6
+"""The selection counts in chars: its limits for a line were set so."""
 _TRIES_TO_FIT = 12
 _FULL = 0.985
 """The share of the budget that is enough."""
@@ -168,10 +168,9 @@ class Draft:
             scale, bonus = worth.of_candidate(candidate)
             if candidate in conclusions:
                 bonus += worth.bonus("conclusion")
-            at = -1 if candidate.group is None else candidate.at
             beside = _FRAME_TOKENS if candidate.group is None else _PIECE_TOKENS
             chars = _CHARS_PER_TOKEN * (self._count(candidate.text) + beside)
-            choices.append(Choice(candidate.terms, chars, scale, bonus, candidate.group, at))
+            choices.append(Choice(candidate.terms, chars, scale, bonus, candidate.group))
         frames: dict[Hashable, Frame] = {}
         for candidate in candidates:
             if candidate.group is not None and candidate.group not in frames:
@@ -383,7 +382,7 @@ class Draft:
         return entries
 
     def _line(self, group: Group, pieces: Sequence[Candidate]) -> Entry:
-        """The words of a message in quotes, or an action with what came of it."""
+        """The words of a message in quotes, or an action with its result."""
         ordered = sorted(pieces, key=lambda piece: (piece.numbers, piece.at))
         frame = self.material.frames.get(group) if group.call >= 0 else None
         # A line of a result may be its outcome, too.
@@ -421,9 +420,7 @@ def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
         return ""
     if exchange.repeats is not None:
         return f'The request of m{exchange.repeats} again: "{shorten(exchange.request, _HEAD_CHARS)}"'
-    # The beginning of a long request says more with the names of files than with the folders they are in.
-    is_short = len(exchange.request) <= most or most > _HEAD_CHARS
-    text = quoted(exchange.request if is_short else _FOLDERS.sub(CUT, exchange.request), most)
+    text = quoted(exchange.request, most)
     if exchange.chosen:
         text += (
             f", {'after the question' if is_question(exchange.chosen) else 'that is'} {quoted(exchange.chosen, most)}"
@@ -433,7 +430,7 @@ def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
 
 def quoted(text: str, most: int) -> str:
     said = shorten(text, most)
-    # Some programs hand a request on with quote marks of its own.
+    # Some programs put a request in quote marks themselves.
     return said if len(said) > 2 and said[0] == '"' == said[-1] else f'"{said}"'
 
 

@@ -26,7 +26,7 @@ from clew.facts.parts import (
     prose_parts,
 )
 from clew.facts.record import Action, Record
-from clew.facts.speech import RULE, is_governing, person_text
+from clew.facts.speech import person_text
 from clew.facts.text import CUT, TermKind, Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
 from clew.handoff.value import SHORTENED
@@ -73,7 +73,6 @@ class Kind(StrEnum):
     OUTPUT = "output"
     READ = "read"
     FOUND = "found"
-    DEMAND = "demand"
     # Entries of sections.
     REQUEST = "request"
     RULE = "rule"
@@ -151,7 +150,7 @@ def read_material(
 ) -> Material:
     """The pieces of the messages that may be quoted. Terms are counted over all `numbers`.
 
-    Of code, a statement is a piece where somebody names something in it; `with_statements`: in any case.
+    Of code, a statement is a piece where a message names something in it; `with_statements`: in any case.
     """
     reader = _MaterialReader(record, may_quote, with_statements=with_statements)
     found: list[tuple[int, Message, str]] = []
@@ -219,7 +218,7 @@ class _MaterialReader:
         self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
 
     def read_names(self, text: str) -> None:
-        """Remember the exact terms of what was said: code is quoted where somebody names something in it."""
+        """Remember the exact terms of what was said: code is quoted where one of them is in it."""
         terms = self.material.terms
         self._named.update(term for term in terms.of(text) if terms.kinds[term] is TermKind.EXACT)
 
@@ -312,9 +311,8 @@ class _MaterialReader:
         else:
             parts = output_parts(text)
             kind = Kind.FOUND if reading.verb in ("SEARCHED", "LISTED") else kind
-        governs = kind is Kind.READ and is_governing(reading.target)
         for part in parts:
-            self._add(kind, group, number, part, IN_RESULT, features, governs=governs)
+            self._add(kind, group, number, part, IN_RESULT, features)
 
     def _features(self, action: Action) -> tuple[str, ...]:
         """What is known of an action, by name."""
@@ -339,8 +337,6 @@ class _MaterialReader:
         part: Part,
         place: int,
         features: Sequence[str] = (),
-        *,
-        governs: bool = False,
     ) -> None:
         """Count the terms of a part, and propose its pieces."""
         start, material, seen = self._sizes.get(group, 0), self.material, self._seen[place]
@@ -359,11 +355,10 @@ class _MaterialReader:
             if what == "statement" and not is_named and self._named.isdisjoint(terms):
                 continue
             if (terms or is_outcome) and len(piece) >= _SHORTEST_PIECE_CHARS:
-                own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
                 own_features = (*common, what) if what else common
                 if part.line_numbers and part.line_numbers[at] and what in _LOCATED:
                     piece = f"{part.line_numbers[at]}: {piece}"
-                propose(Candidate(own, piece, numbers, terms, group, start + at, "", own_features))
+                propose(Candidate(kind, piece, numbers, terms, group, start + at, "", own_features))
 
     def _with_short_paths(self, part: Part) -> Part:
         """The part; of lines that begin with a path, such as those of a search, without the common folder."""

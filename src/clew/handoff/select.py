@@ -1,4 +1,4 @@
-"""The one selection under a budget: the candidate with the highest gain per char first, until the room is used.
+"""The one selection under a budget: the candidate with the highest gain for its cost first, until the room is used.
 
 What a candidate adds is the weight of its terms that nothing chosen shows yet. The order does not depend on the budget,
 so that a larger budget chooses everything that a smaller one does, and more. `excerpt` chooses lines of a long text.
@@ -72,14 +72,13 @@ class Choice:
 
     terms: Set[str]
     chars: float
+    """What it costs; a cost in tokens is given as so many chars."""
     scale: float = 1.0
     """What the weight of its terms is multiplied by."""
     bonus: float = 0.0
     """What it is worth whatever its terms are."""
     group: Hashable = None
     """Choices of one group share a frame, for which the first one pays."""
-    at: int = -1
-    """Its place in its group: a choice beside one that was taken completes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +91,6 @@ class Frame:
 
 SHOWN_AGAIN = 0.15
 """What a term counts when it was shown once before; later it counts nothing."""
-BESIDE = 1.5
-"""What a choice beside a taken one counts: two lines that follow each other say more than two that do not."""
 CROWDED_CHARS = 3_000
 """A group of this length adds half as much with what comes next."""
 _UNIT = 10_000
@@ -133,8 +130,6 @@ class _Selection:
             self._adds[term] = round(_UNIT * weight(term) * SHOWN_AGAIN)
         self._add_of = self._adds.__getitem__
         self._fresh = terms.difference(shown)
-        self._beside: set[int] = set()
-        self._places = {(choice.group, choice.at): index for index, choice in enumerate(choices) if choice.at >= 0}
         self._used: dict[Hashable, float] = {}
         """The chars that were taken of each group."""
         self._frame_terms: dict[int, list[str]] = {}
@@ -143,7 +138,7 @@ class _Selection:
         """Choices that were passed over while the frame of their group was not paid for."""
 
     def run(self, least: float) -> Iterator[int]:
-        # What a choice is worth if its frame were paid for: at least what it will ever be, but for a neighbour.
+        # What a choice is worth if its frame were paid for: at least what it will ever be.
         adds, choices, add_of = self._adds, self._choices, self._add_of
         queue = [
             (-((bonus + scale * sum(map(add_of, terms)) / _UNIT) / (chars + _LEAST_CHARS)), index)
@@ -178,7 +173,7 @@ class _Selection:
             fresh.clear()
             yield index
             choice = choices[index]
-            group, at = choice.group, choice.at
+            group = choice.group
             frame = None if group in self._used else self._frames.get(group)
             for term in choice.terms if frame is None else choice.terms | frame.terms:
                 if term in self._fresh:
@@ -186,11 +181,6 @@ class _Selection:
                     adds[term] = round(adds[term] * SHOWN_AGAIN)
                 else:
                     adds[term] = 0
-            for place in (at - 1, at + 1) if at >= 0 else ():
-                other = self._places.get((group, place))
-                if other is not None and other not in taken:
-                    self._beside.add(other)
-                    heapq.heappush(queue, (-ratio_of(other), other))
             self._used[group] = self._used.get(group, 0) + choice.chars
             # The frame is paid for: the other choices of the group became cheaper.
             for other in self._waiting.pop(group, ()) if frame is not None else ():
@@ -211,6 +201,4 @@ class _Selection:
                     added = self._frame_terms[index] = [*frame.terms - terms]
                 gain += sum(map(self._add_of, added))
                 chars += frame.chars
-        if index in self._beside:
-            gain *= BESIDE
         return (bonus + scale * gain / _UNIT) / (chars + _LEAST_CHARS)
