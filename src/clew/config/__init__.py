@@ -30,7 +30,15 @@ from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
     from clew.config.entries import McpServer, UpstreamEntry, resolved
-    from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file, store_place
+    from clew.config.home import (
+        clew_home,
+        config_path,
+        learnt_limits_path,
+        path_exists,
+        program_folder,
+        replace_file,
+        store_place,
+    )
     from clew.config.keys import KeyPlace, StoredKeys, has_keyring, key_for
     from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
     from clew.config.yaml_file import set_in_file, unset_in_file
@@ -68,6 +76,7 @@ __all__ = [
     "learnt_limits_path",
     "load_config",
     "path_exists",
+    "program_folder",
     "read_config",
     "replace_file",
     "resolved",
@@ -83,7 +92,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".entries": "McpServer UpstreamEntry resolved",
-        ".home": "clew_home config_path learnt_limits_path path_exists replace_file store_place",
+        ".home": "clew_home config_path learnt_limits_path path_exists program_folder replace_file store_place",
         ".keys": "KeyPlace StoredKeys has_keyring key_for",
         ".load": "LoadedConfig SettingOrigin load_config read_config setting_named value_from",
         ".yaml_file": "set_in_file unset_in_file",

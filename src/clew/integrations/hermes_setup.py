@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from clew.config import clew_home, replace_file
+from clew.config import clew_home, program_folder, replace_file
 from clew.config.yaml_file import parse_yaml, with_key, with_list_item, without_key, without_list_item
 from clew.errors import ConfigProblem, InvalidConfig
 from clew.integrations.inside_setup import FileChange
@@ -73,15 +71,7 @@ class HermesCheck:
 
 def hermes_config_path(environ: Mapping[str, str]) -> Path:
     """Where Hermes' config is, or would be: HERMES_HOME, else .hermes in the home folder."""
-    chosen = environ.get("HERMES_HOME", "").strip()
-    home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 (Path raises where no home is known)
-    if chosen:
-        folder = Path(home) / chosen[2:] if chosen.startswith("~/") else Path(chosen)
-    elif sys.platform == "win32" and environ.get("LOCALAPPDATA"):
-        folder = Path(environ["LOCALAPPDATA"]) / "hermes"
-    else:
-        folder = Path(home) / ".hermes"
-    return folder / "config.yaml"
+    return program_folder(environ, "HERMES_HOME", ".hermes", windows="hermes") / "config.yaml"
 
 
 def read_hermes_config(environ: Mapping[str, str]) -> HermesConfig:

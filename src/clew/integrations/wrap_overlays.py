@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from clew.config import Settings
+from clew.config import Settings, program_folder
 from clew.errors import InvalidArgument
 from clew.gateway import (
     ANTHROPIC,
@@ -98,6 +98,10 @@ class WrapTarget:
         names = _KEYS.get(self.provider or "openai", ())
         return next((self.environ[name] for name in names if self.environ.get(name)), "none")
 
+    def program_folder(self, variable: str, default: str) -> Path:
+        """The folder of the person's own files of a program."""
+        return program_folder(self.environ, variable, default)
+
     def need_model(self, title: str) -> str:
         """Return the name of the model, which a program needs for an upstream that it does not know."""
         if not self.model.name:
@@ -148,8 +152,7 @@ def _cloud(setup: ClientSetup, environ: Mapping[str, str]) -> str | None:
         host = "aiplatform" if region == "global" else f"{region}-aiplatform"
         return "vertex=" + (environ.get("ANTHROPIC_VERTEX_BASE_URL") or f"https://{host}.googleapis.com")
     if setup.name == "codex" and not environ.get("OPENAI_API_KEY") and not environ.get("OPENAI_BASE_URL"):
-        home = Path(environ.get("CODEX_HOME") or _home(environ) / ".codex")
-        login = _json(_text(home / "auth.json"))
+        login = _json(_text(program_folder(environ, "CODEX_HOME", ".codex") / "auth.json"))
         if login.get("tokens") and not login.get("OPENAI_API_KEY"):
             return CHATGPT
     return None
@@ -190,10 +193,9 @@ def _codex(target: WrapTarget) -> Overlay:
 
 def _claude(target: WrapTarget) -> Overlay:
     """Its settings can set variables, and those count more than the environment; flags count more than settings."""
-    home = Path(target.environ.get("CLAUDE_CONFIG_DIR") or _home(target.environ) / ".claude")
-    pointed = any("ANTHROPIC_BASE_URL" in _text(file) for file in home.glob("settings*.json"))
-    pointed = pointed or any("ANTHROPIC_BASE_URL" in _text(file) for file in Path(".claude").glob("settings*.json"))
-    if not pointed:
+    folders = (target.program_folder("CLAUDE_CONFIG_DIR", ".claude"), Path(".claude"))
+    settings = (file for folder in folders for file in folder.glob("settings*.json"))
+    if not any("ANTHROPIC_BASE_URL" in _text(file) for file in settings):
         return Overlay()
     file = target.folder / "settings.json"
     file.write_text(json.dumps({"env": {"ANTHROPIC_BASE_URL": target.address}}), encoding="utf-8")
@@ -219,7 +221,7 @@ def _opencode(target: WrapTarget) -> Overlay:
 
 def _gemini(target: WrapTarget) -> Overlay:
     """Pointed elsewhere, it refuses to work without a person unless a way to log in was chosen: here, by key."""
-    own = Path(target.environ.get("GEMINI_CLI_HOME") or _home(target.environ)) / ".gemini"
+    own = target.program_folder("GEMINI_CLI_HOME", "") / ".gemini"
     text = _text(own / "settings.json")
     if not target.environ.get("GEMINI_API_KEY") or "selectedType" in text or (text.strip() and not _json(text)):
         return Overlay()
@@ -233,7 +235,7 @@ def _gemini(target: WrapTarget) -> Overlay:
 
 def _pi(target: WrapTarget) -> Overlay:
     """It has one folder for all its files: a private one, whose models.json is the person's with more in it."""
-    own = Path(target.environ.get("PI_CODING_AGENT_DIR") or _home(target.environ) / ".pi" / "agent")
+    own = target.program_folder("PI_CODING_AGENT_DIR", ".pi/agent")
     (own / "sessions").mkdir(parents=True, exist_ok=True)
     folder = _copied(own, target.folder / "pi")
     models = folder / "models.json"
@@ -275,7 +277,7 @@ def _copilot(target: WrapTarget) -> Overlay:
 
 def _cline(target: WrapTarget) -> Overlay:
     """Its file of providers may be elsewhere: the copy with one more provider is used."""
-    home = Path(target.environ.get("CLINE_DIR") or _home(target.environ) / ".cline")
+    home = target.program_folder("CLINE_DIR", ".cline")
     given = target.environ.get("CLINE_PROVIDER_SETTINGS_PATH")
     own = _json(_text(Path(given) if given else home / "data" / "settings" / "providers.json"))
     known = own.get("providers") if isinstance(own.get("providers"), dict) else {}
@@ -296,11 +298,7 @@ def _continue(target: WrapTarget) -> Overlay:
     """It takes a config file by a flag: a copy of one's own, with this model."""
     import yaml
 
-    home = Path(target.environ.get("CONTINUE_GLOBAL_DIR") or _home(target.environ) / ".continue")
-    try:
-        own = yaml.safe_load(_text(home / "config.yaml"))
-    except yaml.YAMLError:
-        own = None
+    own = _yaml(target.program_folder("CONTINUE_GLOBAL_DIR", ".continue") / "config.yaml")
     name = target.need_model("Continue")
     is_anthropic = target.provider == "anthropic"
     model = {
@@ -313,7 +311,7 @@ def _continue(target: WrapTarget) -> Overlay:
     }
     head = {"name": "clew", "version": "1.0.0", "schema": "v1"}
     file = target.folder / "config.yaml"
-    whole = {**head, **(own if isinstance(own, dict) else {}), "models": [model]}
+    whole = {**head, **own, "models": [model]}
     file.write_text(yaml.safe_dump(whole), encoding="utf-8")
     return Overlay(("--config", str(file)))
 
@@ -329,12 +327,8 @@ def _hermes(target: WrapTarget) -> Overlay:
     """It reads addresses from its config file alone: a folder with another one, and links to everything else."""
     import yaml
 
-    own = Path(target.environ.get("HERMES_HOME") or _home(target.environ) / ".hermes")
-    try:
-        config = yaml.safe_load(_text(own / "config.yaml"))
-    except yaml.YAMLError:
-        config = None
-    config = config if isinstance(config, dict) else {}
+    own = target.program_folder("HERMES_HOME", ".hermes")
+    config = _yaml(own / "config.yaml")
     known = config.get("model") if isinstance(config.get("model"), dict) else {"default": config.get("model")}
     name = target.model.name or (known or {}).get("default") or target.need_model("Hermes")
     # What it keeps of its sessions is the person's, and stays when this folder goes.
@@ -379,10 +373,6 @@ _OVERLAYS: Mapping[str, Callable[[WrapTarget], Overlay]] = {
 }
 
 
-def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or Path.home())
-
-
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
@@ -394,6 +384,16 @@ def _json(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text or "{}")
     except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        value = yaml.safe_load(_text(path))
+    except yaml.YAMLError:
         return {}
     return value if isinstance(value, dict) else {}
 
