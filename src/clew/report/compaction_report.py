@@ -231,38 +231,20 @@ def redacted_report(report: CompactionReport) -> CompactionReport:
 
 def previewed_outcomes(preview: CompactionPreview) -> tuple[MessageOutcome, ...]:
     """What would become of each message."""
-    return tuple(
-        MessageOutcome(message, number, region, _previewed_fate(region, size, after), tool, size, after)
-        for message, number, region, size, after, tool in zip(
-            preview.source,
-            preview.numbers,
-            preview.regions,
-            preview.sizes,
-            preview.sizes_after,
-            _tool_names(preview.source),
-            strict=True,
-        )
-    )
+    sizes, sizes_after = preview.sizes, preview.sizes_after
+    fates = list(map(_previewed_fate, preview.regions, sizes, sizes_after))
+    after: list[Message | None] = [None] * len(fates)
+    return _outcomes(preview.source, preview.numbers, preview.regions, fates, (sizes, sizes_after), after)
 
 
 def compaction_outcomes(
     compaction: Compaction, numbers: Sequence[int | None], count: CountMessages
 ) -> tuple[MessageOutcome, ...]:
     """What a compaction makes of each message, by its own items; `numbers` are those of its input."""
-    after = compaction.messages_after
-    sizes_after = iter(count([message for message in after if message is not None]))
-    rows = zip(
-        compaction.source,
-        numbers,
-        compaction.regions,
-        compaction.fates,
-        _tool_names(compaction.source),
-        count(compaction.source),
-        (0 if message is None else next(sizes_after) for message in after),
-        after,
-        strict=True,
-    )
-    return tuple(MessageOutcome(*row) for row in rows)
+    source, after = compaction.source, compaction.messages_after
+    counted = iter(count([message for message in after if message is not None]))
+    sizes = count(source), [0 if message is None else next(counted) for message in after]
+    return _outcomes(source, numbers, compaction.regions, compaction.fates, sizes, after)
 
 
 def summary_tokens(compaction: Compaction, count: CountMessages) -> int:
@@ -308,23 +290,24 @@ def _outcomes_of(
         return preview.sizes[index] if message is preview.source[index] else counter.message(message)
 
     # Without a summary, head and tail are known only from the preview.
-    is_unfolded = is_previewed and not done.summaries
-    rows = zip(
-        preview.source,
-        preview.numbers,
-        [_unfolded(region) for region in preview.regions] if is_unfolded else done.regions,
-        done.fates,
-        _tool_names(preview.source),
-        preview.sizes,
-        map(size_after, range(len(preview.source))),
-        done.messages_after,
-        strict=True,
-    )
+    regions: Sequence[CompactionRegion] = done.regions
+    if is_previewed and not done.summaries:
+        folded = CompactionRegion.FOLDED
+        regions = [CompactionRegion.KEPT if region is folded else region for region in preview.regions]
+    sizes = preview.sizes, list(map(size_after, range(len(preview.source))))
+    return _outcomes(preview.source, preview.numbers, regions, done.fates, sizes, done.messages_after)
+
+
+def _outcomes(
+    source: Sequence[Message],
+    numbers: Sequence[int | None],
+    regions: Sequence[CompactionRegion],
+    fates: Sequence[Fate],
+    sizes: tuple[Sequence[int], Sequence[int]],
+    after: Sequence[Message | None],
+) -> tuple[MessageOutcome, ...]:
+    rows = zip(source, numbers, regions, fates, _tool_names(source), *sizes, after, strict=True)
     return tuple(MessageOutcome(*row) for row in rows)
-
-
-def _unfolded(region: CompactionRegion) -> CompactionRegion:
-    return CompactionRegion.KEPT if region is CompactionRegion.FOLDED else region
 
 
 def _previewed_fate(region: CompactionRegion, size: int, after: int) -> Fate:
