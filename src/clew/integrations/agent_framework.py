@@ -19,7 +19,6 @@ from agent_framework import Message as ChatMessage
 from clew.integrations.blocks import BlockFormat
 from clew.integrations.framework import (
     FrameworkConversations,
-    OnceForEqual,
     as_content,
     function_tools,
     picture_part,
@@ -36,8 +35,7 @@ class ClewChatMiddleware(ChatMiddleware):
     """Shows the model a view of the messages, folded once; one serves any number of agents and sessions."""
 
     def __init__(self, **options: Any) -> None:
-        self.conversations = FrameworkConversations(FORMAT, **options)
-        self._tools = OnceForEqual(_tool_definitions)
+        self.conversations = FrameworkConversations(FORMAT, _tool_definitions, **options)
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
         options = context.options or {}
@@ -46,7 +44,7 @@ class ClewChatMiddleware(ChatMiddleware):
             name=context.session.session_id if context.session is not None else None,
             model=options.get("model") or getattr(context.client, "model", None),
             system=options.get("instructions"),
-            tools=self._tools(options.get("tools")),
+            tools=options.get("tools"),
         )
         context.messages = fitted.messages
         if context.stream:

@@ -57,11 +57,15 @@ class FittedMessages:
 class FrameworkConversations:
     """The conversations that one hook of a framework sees. `options` are those of `clew.Projection`.
 
-    From any thread, and from any event loop.
+    Calls may come from any thread and any event loop.
     """
 
-    def __init__(self, format: MessageFormat, **options: Any) -> None:
+    def __init__(
+        self, format: MessageFormat, define_tools: Callable[[Sequence[Any]], list[Any]] = list, **options: Any
+    ) -> None:
+        """`define_tools` gives the definitions of tools that are objects of the framework."""
         self._format = format
+        self._define_tools = OnceForEqual(define_tools)
         self._options = options
         self._first: Projection | None = None
         self._open: list[FrameworkConversation] = []
@@ -116,12 +120,12 @@ class FrameworkConversations:
         name: str | None = None,
         model: str | None = None,
         system: Any = None,
-        tools: Sequence[Any] | None = None,
+        tools: Iterable[Any] | None = None,
     ) -> _BegunFit:
         """Find the conversation, and read what is new of it.
 
-        Histories with different names are never taken for one another. `model` counts where none was given before the
-        first call. `system` and `tools` are what else is sent, for its size.
+        Histories with different names are different conversations. `model` is used if none was given before the first
+        call. `system` and `tools` are sent beside the messages, and count for the size.
         """
         listed = list(items)
         lead = list(takewhile(self._is_prompt, listed))
@@ -129,7 +133,8 @@ class FrameworkConversations:
         texts = [*([text_of({"role": "system", "content": system})] if system else []), *prompt]
         with self._lock:
             conversation, history = self._find(listed[len(lead) :], name, model)
-        beside = {"system": "\n\n".join(texts) or None, "tools": tools, "dialect": self._format.dialect}
+        definitions = None if tools is None else self._define_tools(tools)
+        beside = {"system": "\n\n".join(texts) or None, "tools": definitions, "dialect": self._format.dialect}
         return _BegunFit(conversation, conversation.projection, history, lead, beside)
 
     def _is_prompt(self, item: Any) -> bool:

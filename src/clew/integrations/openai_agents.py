@@ -59,17 +59,13 @@ class ClewInputFilter(RunHooks[Any]):
     """Shows the model a view of a run's items, folded once; the run keeps every item. One serves any number of runs."""
 
     def __init__(self, **options: Any) -> None:
-        self.conversations = FrameworkConversations(FORMAT, **options)
-        self._tools = OnceForEqual(_tool_definitions)
+        self.conversations = FrameworkConversations(FORMAT, _tool_definitions, **options)
 
     async def __call__(self, call: Any) -> ModelInputData:
-        asked = call.model_data
-        beside = {
-            "model": _model_name(call.agent),
-            "system": asked.instructions,
-            "tools": self._tools(call.agent.tools),
-        }
-        fitted = await self.conversations.afit(asked.input, **beside)
+        asked, agent = call.model_data, call.agent
+        fitted = await self.conversations.afit(
+            asked.input, model=_model_name(agent), system=asked.instructions, tools=agent.tools
+        )
         _call.set(fitted)
         return ModelInputData(fitted.messages, asked.instructions)
 
