@@ -24,16 +24,16 @@ class RecordedCompaction:
     """One compaction of a session."""
 
     before: Sequence[SourceEntry]
-    """What was in the window, an earlier summary included."""
+    """The window before it, an earlier summary included."""
     summary: SourceEntry
     kept: Sequence[Message]
     """Messages that stayed in the window word for word, as far as the file says it."""
     after: list[SourceEntry] = field(default_factory=list)
-    """What followed, until the next compaction or the end."""
+    """The entries up to the next compaction or the end."""
 
     @property
     def result(self) -> list[Message]:
-        """What the program put in place of the window."""
+        """The messages that replaced the window."""
         return [self.summary.message, *self.kept]
 
 

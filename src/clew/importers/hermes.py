@@ -145,7 +145,7 @@ def _reply(value: str, call_count: int) -> tuple[AssistantMessageBuilder, list[s
 
 
 def _inside(opening: re.Pattern[str], text: str) -> list[str]:
-    """What is between each opening tag and its closing tag."""
+    """The texts between each opening tag and its closing tag."""
     return [text[block.inside : block.inside_stop].strip() for block in tagged_blocks(text, opening)]
 
 
@@ -191,7 +191,7 @@ class HermesDatabase:
     """A database of Hermes.
 
     A session that was compacted in place keeps its old rows, marked, and holds copies of those that stayed in view. The
-    copies are left out, so that every message comes once and in order; the summary between them has them as kept. Rows
+    copies are left out, so that each message is read once and in order; the summary lists them as kept. Rows
     that the user took back are left out, too.
     """
 

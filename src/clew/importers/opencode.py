@@ -39,7 +39,7 @@ def opencode_entries(document: Record, metadata: SourceMetadata) -> Iterator[Sou
 def _session_entries(
     info: Mapping[str, Any], messages: Iterable[Record], metadata: SourceMetadata
 ) -> Iterator[SourceEntry]:
-    """Entries of a session, wherever its messages come from."""
+    """Entries of a session, from an export, a folder or the database."""
     metadata.note(info, session="id", title="title", directory="directory", parent="parentID")
     reverted = as_text(mapping(info.get("revert")).get("messageID"))
     numbers: dict[str, int] = {}

@@ -87,7 +87,7 @@ class ImportedFiles:
 
     @classmethod
     def noted(cls, environ: Mapping[str, str], store: str) -> ImportedFiles:
-        """What was noted for a store; nothing where there is no note, or one that cannot be read."""
+        """Read the note for a store; empty if there is none or it cannot be read."""
         files = cls(clew_home(environ) / NOTE_NAME, store)
         files._files = dict(_entries(_read(files._path).get(store)))
         return files

@@ -126,7 +126,7 @@ class SessionFile:
 
     sessions: Iterator[SourceSession]
     notices: Notices
-    """What was found beside the sessions; complete when all of them have been read."""
+    """Remarks about the file; complete when all sessions have been read."""
 
 
 @contextmanager

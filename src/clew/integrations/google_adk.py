@@ -31,7 +31,7 @@ class ClewPlugin(BasePlugin):
         super().__init__(name)
         self.conversations = FrameworkConversations(FORMAT, _tool_definitions, **options)
         self._calls: dict[tuple[str, str], FittedMessages] = {}
-        """What is being answered, by the invocation and its conversation."""
+        """The calls without a reply yet, by invocation and conversation."""
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         config, name = llm_request.config, _conversation_name(callback_context)

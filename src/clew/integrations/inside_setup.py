@@ -1,7 +1,7 @@
 """Plugins of Clew inside other agents: which there are, where they go, and how they are put there and taken out.
 
-A plugin is a few files of the program's own kind, shipped in this package. Programs that find plugins by their place
-need no change of their config; where one does, the bytes from before are kept, so that undoing gives them back.
+A plugin is a few files in the program's language, shipped in this package. Most programs find plugins by their folder.
+Where the config must name the plugin, its earlier text is kept, so that the undo restores it byte for byte.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clew.config import clew_home, program_folder, replace_file
 from clew.errors import ConfigProblem, InvalidConfig
 
 _MARK = "Clew inside"
-"""In every plugin: a file without it is somebody else's."""
+"""Marks every plugin file of Clew; a file without it is not ours."""
 _BACKUP = "inside-setup-{}.json"
 
 
@@ -46,7 +46,7 @@ class InsideProgram:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file before and after; None where there is none."""
+    """A file before and after; None if it does not exist."""
 
     path: Path
     before: str | None
@@ -83,7 +83,7 @@ def inside_program(name: str) -> InsideProgram:
 
 
 def planned_changes(program: InsideProgram, environ: Mapping[str, str], *, undo: bool = False) -> list[FileChange]:
-    """What a setup would change, or with `undo` what would be taken back. `InvalidConfig` where it cannot be."""
+    """The changes of a setup, or with `undo` of its undo; raises `InvalidConfig` if it cannot be done."""
     if not (environ.get("HOME") or environ.get("USERPROFILE")):
         raise InvalidConfig([ConfigProblem("environment", "HOME", "is not set", "set it to your home folder")])
     folder = program.path(environ, program.place)
@@ -102,7 +102,7 @@ def planned_changes(program: InsideProgram, environ: Mapping[str, str], *, undo:
 def apply_changes(
     program: InsideProgram, changes: list[FileChange], environ: Mapping[str, str], *, undo: bool = False
 ) -> list[FileChange]:
-    """Write them; those that were needed come back."""
+    """Write the changes; returns those that were needed."""
     needed = [change for change in changes if change.is_change]
     backup = clew_home(environ) / _BACKUP.format(program.name)
     for change in needed:
@@ -167,7 +167,7 @@ def _undone(program: InsideProgram, path: Path, text: str | None, environ: Mappi
                 return before
     if text is None:
         return None
-    # Something else was changed since: our values alone are replaced by those from before, or taken out.
+    # The file was edited since: only our values are set back to the earlier ones, or removed.
     read, former = _json(path, text), _json(path, before)
     changed = False
     for keys, value in program.values:

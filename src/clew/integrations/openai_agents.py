@@ -186,7 +186,7 @@ class ClewSession(SessionABC):
         for session in (*reversed(self._successors), self.session_id):
             for each in await store.sessions_of((await store.session(session)).conversation):
                 await runtime.forget(each.id)
-            with suppress(InUse):  # one that somebody branched off stays
+            with suppress(InUse):  # a session with a branch stays
                 await store.delete(session)
         started = await store.start_session(self._new())
         self._items, self._history, self._successors = [], History("responses"), []

@@ -46,9 +46,9 @@ class FoldCall(Struct, frozen=True):
     tokens: int | None = None
     focus: str | None = None
     kept_from: Annotated[int, Meta(ge=0)] | None = None
-    """Place of the first message that the program keeps by itself; None: it keeps none."""
+    """The place of the first message that the program keeps itself; None: it keeps none."""
     is_more: bool = False
-    """Whether the messages follow those of earlier calls, in place of being all that the program holds."""
+    """Whether the messages follow those of earlier calls; else they are all that the program holds."""
 
     @property
     def target(self) -> ModelTarget:
@@ -172,7 +172,7 @@ class PluginService:
 
 
 def _folded(result: FoldResult, call: FoldCall, session: str | None) -> dict[str, Any]:
-    """The answer to a fold: each message that stays by its place, the others as they are written."""
+    """The answer to a fold: kept messages by their place, the others in full."""
     done = result.compaction
     items: list[dict[str, Any]] = []
     for message, place in zip(result.messages, result.places, strict=True):
@@ -193,14 +193,14 @@ def _folded(result: FoldResult, call: FoldCall, session: str | None) -> dict[str
 
 
 def _tail_start(result: FoldResult) -> int:
-    """The number of the first message behind the last handoff, from which on everything stayed."""
+    """The number of the first message behind the last handoff: all from there on are kept."""
     last = max((at for at, message in enumerate(result.messages) if _handoff(message)), default=-1)
     numbers = [number for number in result.numbers[last + 1 :] if number is not None]
     return min(numbers, default=0)
 
 
 def _as_text(result: FoldResult, kept_from: int | None) -> str:
-    """The handoff, and behind it each message that stayed and that the program does not keep by itself."""
+    """The handoff, followed by the kept messages that the program does not keep itself."""
     handoffs, others = [], []
     for message, number in zip(result.messages, result.numbers, strict=True):
         if _handoff(message):

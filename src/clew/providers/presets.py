@@ -88,7 +88,7 @@ def provider_for(
     environ: Mapping[str, str] | None = None,
     retry_policy: RetryPolicy | None = None,
 ) -> Provider:
-    """The provider that these settings mean; raises `InvalidArgument` where they mean none, or no key is found."""
+    """The provider of these settings; raises `InvalidArgument` if they name none, or no key is found."""
     environ = os.environ if environ is None else environ
     model = endpoint.name if isinstance(endpoint, ModelSettings) else endpoint.model
     if is_local_model(endpoint.provider, endpoint.base_url, model):
@@ -183,7 +183,7 @@ def key_variables(endpoint: ModelSettings | AuxiliaryModelSettings) -> tuple[str
 
 
 def _key_source(endpoint: ModelSettings | AuxiliaryModelSettings, key: str | None, environ: Mapping[str, str]) -> str:
-    """What holds the key, or should, in words."""
+    """The place of the key, for people; the expected place if there is no key."""
     if key and key == endpoint.api_key:
         setting = "model.api_key" if isinstance(endpoint, ModelSettings) else "auxiliary.compression.api_key"
         return f"{setting} of the config"

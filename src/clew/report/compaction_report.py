@@ -1,6 +1,6 @@
-"""What a compaction did, message by message and in sums: the values that the terminal and the page draw.
+"""The effect of a compaction, message by message and in sums: the values that the terminal and the page draw.
 
-Puts together the preview of a compaction (sizes and numbers of its messages) and its result (what became of them).
+Combines the preview of a compaction (sizes and numbers of its messages) with its result (the fate of each).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MessageOutcome:
 
     message: Message
     number: int | None
-    """What the handoff calls it (m12); None for a leading system message and an earlier handoff."""
+    """Its number in the handoff (m12); None for a leading system message and an earlier handoff."""
     region: CompactionRegion
     fate: Fate
     tool: str
@@ -45,7 +45,7 @@ class MessageOutcome:
     tokens: int
     tokens_after: int
     message_after: Message | None = None
-    """As it is in the result, where it is there."""
+    """The message in the result; None if it is not there."""
 
     @property
     def role(self) -> str:
@@ -101,7 +101,7 @@ class RequestCost:
 
 @dataclass(frozen=True, slots=True)
 class CompactionReport:
-    """All that is shown of a compaction."""
+    """All values that are shown of a compaction."""
 
     source: str
     origin: str
@@ -146,7 +146,7 @@ class CompactionReport:
 
     @property
     def shown_nodes(self) -> list[Node]:
-        """Those that are in the request, oldest first."""
+        """The nodes in the request, oldest first."""
         nodes = self.nodes
         return [nodes[id] for id in self.result.compaction.shown_nodes or () if id in nodes]
 
@@ -230,7 +230,7 @@ def redacted_report(report: CompactionReport) -> CompactionReport:
 
 
 def previewed_outcomes(preview: CompactionPreview) -> tuple[MessageOutcome, ...]:
-    """What would become of each message."""
+    """The outcome that a preview expects for each message."""
     sizes, sizes_after = preview.sizes, preview.sizes_after
     fates = list(map(_previewed_fate, preview.regions, sizes, sizes_after))
     after: list[Message | None] = [None] * len(fates)
@@ -240,7 +240,7 @@ def previewed_outcomes(preview: CompactionPreview) -> tuple[MessageOutcome, ...]
 def compaction_outcomes(
     compaction: Compaction, numbers: Sequence[int | None], count: CountMessages
 ) -> tuple[MessageOutcome, ...]:
-    """What a compaction makes of each message, by its own items; `numbers` are those of its input."""
+    """The outcome of each message of a compaction; `numbers` are those of its input."""
     source, after = compaction.source, compaction.messages_after
     counted = iter(count([message for message in after if message is not None]))
     sizes = count(source), [0 if message is None else next(counted) for message in after]
@@ -248,7 +248,7 @@ def compaction_outcomes(
 
 
 def summary_tokens(compaction: Compaction, count: CountMessages) -> int:
-    """What the summaries of a compaction take, without a message that one was merged with."""
+    """The size of the summaries of a compaction, without messages that they were merged with."""
     merged = [item.merged_with.index for item in compaction.summaries if item.merged_with is not None]
     beside = [message for index in merged if (message := compaction.messages_after[index]) is not None]
     return sum(count([item.message for item in compaction.summaries])) - sum(count(beside))
@@ -277,7 +277,7 @@ def merged_handoff_tokens(messages: Sequence[Message], model: str | None) -> int
 def _outcomes_of(
     preview: CompactionPreview, result: Compressed, model: str | None, *, is_previewed: bool
 ) -> tuple[MessageOutcome, ...]:
-    """What the compaction made of each message. Numbers, and sizes of what stayed as it was, are those of the preview.
+    """The outcome of each message. Numbers, and sizes of unchanged messages, are those of the preview.
 
     A compaction to a target may keep more than was previewed, so the other sizes are counted.
     """
@@ -319,7 +319,7 @@ def _previewed_fate(region: CompactionRegion, size: int, after: int) -> Fate:
 
 
 def _tool_names(messages: Sequence[Message]) -> list[str]:
-    """For each message the tools that it called, or the tool whose result it is."""
+    """The tools that each message called, or whose result it is."""
     by_id: dict[str, str] = {}
     names = []
     for message in messages:

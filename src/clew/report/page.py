@@ -194,7 +194,7 @@ def _bar_keys(report: CompactionReport) -> list[tuple[str, str, int, int]]:
 
 
 def _by_role(report: CompactionReport) -> list[dict[str, Any]]:
-    """What each role takes, before and after, the largest first; with the widths of its bars in percent."""
+    """The size of each role, before and after, the largest first; with the widths of its bars in percent."""
     sums: dict[str, tuple[int, int]] = {}
     for outcome in report.outcomes:
         name = ROLE_NAMES.get(outcome.role, outcome.role)
@@ -270,9 +270,9 @@ def shown_text(message: Message) -> str:
 
 
 def _texts(report: CompactionReport) -> list[tuple[ClippedText, ClippedText | None]]:
-    """Of each message the original and, where it was shortened, how it is now.
+    """The original text of each message and, for a shortened one, its new text.
 
-    What a reader is most likely to open, the messages that the handoff names or that were kept, gets most of the room.
+    Messages that the handoff names or that were kept get most of the room: readers open these first.
     """
     named = references_in(report.result.handoff or Handoff())
     originals = [shown_text(outcome.message) for outcome in report.outcomes]

@@ -84,7 +84,7 @@ def says(
     text: str, *, prompt_tokens: int | None = None, usage: CanonicalUsage | None = None,
     finish: FinishReason = "stop", model: str = MODEL,
 ) -> Reply:  # fmt: skip
-    """A reply of text; `prompt_tokens` where the test cares how large the prompt was said to be."""
+    """A reply of text; `prompt_tokens` is the reported size of the prompt."""
     return Reply({"role": "assistant", "content": text}, usage or _usage(prompt_tokens, text), finish, model)
 
 
@@ -113,7 +113,7 @@ def overflow(limit: int | None = None) -> ProviderRefused:
 
 
 def breaks_off(after: str) -> ProviderRefused:
-    """The connection breaks when this much of the reply has come."""
+    """The connection breaks after this part of the reply."""
     return refuses("network", "the connection broke", partial={"role": "assistant", "content": after})
 
 

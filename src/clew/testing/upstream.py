@@ -2,9 +2,9 @@
 
 It has them at the paths of Azure, Bedrock, Vertex and ChatGPT too, with what those ask for beside.
 
-It plays its steps in order, one per request, whichever wire a request comes on, and keeps what it received: every
-byte. With `UpstreamRules` it refuses what a provider would. `python -m clew.testing.upstream --help` runs it as a
-program, for clients that are programs themselves.
+It plays its steps in order, one per request on any wire, and keeps every byte that it received. With `UpstreamRules`
+it refuses what a provider would. `python -m clew.testing.upstream --help` runs it as a program, for clients that are
+programs themselves.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Upstream:
         self.base_url = ""
         """The same with /v1, the base of OpenAI's."""
         self.stalled = asyncio.Event()
-        """Set when a stream has come to where it stalls."""
+        """Set when a stream stalls."""
         self.hung_up = asyncio.Event()
         """Set when a client hung up on a stream that stalled."""
         self.rules = rules or UpstreamRules()

@@ -41,13 +41,13 @@ class UpstreamAnswer:
     model: str = "mock-model-2026"
     piece_chars: int = 6
     number: int = 0
-    """Part of every id in it. Real clients want another one in each answer: they take messages of one id for one."""
+    """Part of every id in it. It must differ between answers: real clients merge messages of the same id."""
     signature: str = SIGNATURE
-    """Of the reasoning, on Anthropic's wire."""
+    """The signature of the reasoning, on Anthropic's wire."""
     compaction: str = ""
     """A summary by the provider itself, as a compaction item or block in place of all else."""
     transformations: tuple[dict[str, Any], ...] = ()
-    """What was done to the request before it was read, as Anthropic's wire tells it."""
+    """Changes to the request before it was read, as Anthropic's wire reports them."""
 
     @property
     def ends(self) -> FinishReason:
@@ -215,7 +215,7 @@ def responses_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterato
 
 
 def compacted_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:
-    """What `/responses/compact` answers: the user's messages, and one compaction item behind them."""
+    """The answer of `/responses/compact`: the user's messages and one compaction item."""
     given = request.get("input")
     listed = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
     kept = [_kept_by_compaction(item, at) for at, item in enumerate(listed) if item.get("role") == "user"]

@@ -70,7 +70,7 @@ class ErrorPattern:
     not_status: frozenset[int] = frozenset()
     """Statuses with which the sentence is too vague to mean this."""
     providers: tuple[str, ...] = ()
-    """Where given, the row is for these alone: a bare error code means something else elsewhere."""
+    """If given, the row is only for these: a bare error code has other meanings elsewhere."""
     least_limit: int = 0
     """A smaller limit is no window: counts of items and ranges of settings have the same form."""
 
@@ -282,7 +282,7 @@ MEDIA_ROWS: Final = frozenset(
     {"too_many_media", "media_over_count", "most_media", "number_of_media", "media_in_any_language", "image_shape", "media_encoder"}
 )
 
-# Numbers that stand apart from the verdict's sentence. Read only for an overflow or an output cap, and only for a
+# Numbers outside the sentence of the verdict. Read only for an overflow or an output cap, and only for a
 # meaning that the sentence left open.
 NUMBER_PATTERNS: Final[tuple[NumberPattern, ...]] = (
     NumberPattern(r"n_ctx'? ?[:=] ?<limit>"),
