@@ -179,8 +179,6 @@ def _timestamp_of(record: Mapping[str, Any]) -> str | None:
     return str(stamp) if isinstance(stamp, str | int | float) else None
 
 
-# -- the database ------------------------------------------------------------------------------------------------------
-
 _STRUCTURED = "\x00json:"
 """What Hermes writes before content that is not plain text."""
 _JSON_COLUMNS = ("tool_calls", "reasoning_details", "codex_reasoning_items")

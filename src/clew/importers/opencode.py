@@ -169,8 +169,6 @@ def _timestamp(info: Mapping[str, Any]) -> str | None:
     return str(created) if isinstance(created, int | float) else None
 
 
-# -- the database ------------------------------------------------------------------------------------------------------
-
 _SELECT_MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 _SELECT_PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
 

@@ -75,9 +75,6 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 def read_message(item: Any) -> list[Message]:
     """A message of Haystack as chat messages: each result of a call is one of its own."""
     if item.tool_call_results:

@@ -274,8 +274,6 @@ class HeldConversation:
     async def close(self) -> None:
         await self._runtime.close()
 
-    # -- the history ---------------------------------------------------------------------------------------------------
-
     async def _take(self, messages: Sequence[Mapping[str, Any]], target: ModelTarget) -> Conversation:
         if self._held is None or not self._held.follow(messages):
             self._held = await self._restored(messages)

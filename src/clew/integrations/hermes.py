@@ -63,7 +63,7 @@ class SharedStore:
         self.environ = environ
         self.settings = _settings_of(environ)
         self._loop = EventLoopThread()
-        self._stack: AsyncExitStack | None = None
+        self._stack = AsyncExitStack()
         self._store: Store | None = None
         self._opening = asyncio.Lock()
 
@@ -72,19 +72,16 @@ class SharedStore:
         return self._loop.run(self._with_store(work))
 
     def close(self) -> None:
-        if self._stack is not None:
-            self._loop.run(self._stack.aclose())
-        self._stack = self._store = None
+        self._loop.run(self._stack.aclose())
+        self._store = None
         self._loop.stop()
 
     async def _with_store(self, work: Callable[[Store], Coroutine[Any, Any, _Result]]) -> _Result:
         async with self._opening:
             if self._store is None:
-                stack = AsyncExitStack()
                 place = store_place(self.settings.store.url, self.environ)
                 embedder = installed_embedder(wanted=self.settings.store.vectors)
-                self._store = await stack.enter_async_context(open_store(str(place), embedder=embedder))
-                self._stack = stack
+                self._store = await self._stack.enter_async_context(open_store(str(place), embedder=embedder))
         return await work(self._store)
 
 

@@ -205,9 +205,6 @@ def _import_failure(python: str, environ: Mapping[str, str]) -> str:
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it failed"])[-1]
 
 
-# -- the file ----------------------------------------------------------------------------------------------------------
-
-
 def _read(path: Path) -> str | None:
     """The text, with its line ends as they are; None where there is no file."""
     try:

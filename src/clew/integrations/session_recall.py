@@ -84,8 +84,6 @@ class SessionRecall:
         self._texts = RecalledText(redacts)
         self._importing = importing
 
-    # -- searching -----------------------------------------------------------------------------------------------------
-
     async def search(self, query: SessionQuery) -> dict[str, Any]:
         """The best hits for any of the words, a page at a time."""
         if not query.words.strip():
@@ -154,8 +152,6 @@ class SessionRecall:
             clean.append(f"{'' if it.is_start else '… '}{text}{'' if it.is_end else ' …'}")
         return "\n".join(clean)
 
-    # -- opening -------------------------------------------------------------------------------------------------------
-
     async def open(self, name: str, wanted: str = "m0-", words: str = "", chars: int | None = None) -> dict[str, Any]:
         """Messages by number, word for word; of long ones the part around some words."""
         session = await self.find(name)
@@ -188,8 +184,6 @@ class SessionRecall:
             return [link.number for link in links]
         return [{"message": link.number, "call": self._texts.line(link.call, _CALL_CHARS)} for link in links]
 
-    # -- compressing --------------------------------------------------------------------------------------
-
     async def compress(self, name: str, tokens: int = USUAL_TOKENS, focus: str | None = None) -> dict[str, Any]:
         """A whole session in so many tokens: how it began, a handoff, how it ended. Numbers in it open messages."""
         session = await self.find(name)
@@ -209,8 +203,6 @@ class SessionRecall:
             "messages_in_all": len(messages),
             "messages": shown,
         }
-
-    # -- state ---------------------------------------------------------------------------------------------------------
 
     async def state(self, name: str) -> dict[str, Any]:
         """One session: its size, compactions, usage, first and last request, state of files, tests, tasks ..."""
@@ -308,8 +300,6 @@ class SessionRecall:
         by_conversation = {it.conversation: it for it in reversed(found)}
         tips = [await self._store.get_compression_tip(it.id, owner=OWNER) for it in by_conversation.values()]
         return [await self._store.session(tip, owner=OWNER) for tip in tips]
-
-    # -- parts of answers ----------------------------------------------------------------------------------------------
 
     def _about(self, session: Session) -> dict[str, Any]:
         fields = {

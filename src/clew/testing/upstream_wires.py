@@ -85,7 +85,7 @@ def chat_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Eve
     yield "", "[DONE]"
 
 
-def chat_body(answer: UpstreamAnswer) -> dict[str, Any]:
+def chat_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None, "refusal": None}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -119,9 +119,14 @@ def _chat_usage(usage: CanonicalUsage) -> dict[str, Any]:
     }
 
 
-def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:  # noqa: ARG001
+def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:
     usage = _anthropic_usage(answer.usage)
-    head = {**anthropic_body(answer), "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    head = {
+        **anthropic_body(answer, request),
+        "content": [],
+        "stop_reason": None,
+        "usage": {**usage, "output_tokens": 1},
+    }
     yield _typed("message_start", message=head)
     yield _typed("ping")
     for index, block in enumerate(_anthropic_blocks(answer)):
@@ -132,7 +137,7 @@ def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterato
     yield _typed("message_stop")
 
 
-def anthropic_body(answer: UpstreamAnswer) -> dict[str, Any]:
+def anthropic_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     return {
         "id": f"msg_mock_{answer.number}",
         "type": "message",
@@ -343,7 +348,7 @@ def gemini_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[E
     yield "", _gemini_chunk(answer, last, ended=True)
 
 
-def gemini_body(answer: UpstreamAnswer) -> dict[str, Any]:
+def gemini_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     return _gemini_chunk(answer, *_gemini_parts(answer), ended=True)
 
 

@@ -264,8 +264,6 @@ def _media(row: ErrorPattern, text: str) -> ErrorClass:
     )
 
 
-# -- the text of an error ----------------------------------------------------------------------------------------------
-
 # An error takes a few hundred characters, and a stack trace has it at the start or at the end: the middle of a huge
 # body is not read.
 HEAD_CHARS = 8_000

@@ -150,8 +150,6 @@ def _listed(models: list[LocalModel]) -> str:
     return ", ".join(model.name for model in models)
 
 
-# -- reading GGUF files ------------------------------------------------------------------------------------------------
-
 MAGIC = b"GGUF"
 # A key with an integer: its name, the number of its type, its value.
 _WINDOW_KEY = b".context_length"

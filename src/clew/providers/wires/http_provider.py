@@ -390,9 +390,6 @@ def _decode(body: bytes) -> str:
     return body.decode("utf-8", "replace")
 
 
-# -- reading what servers send -----------------------------------------------------------------------------------------
-
-
 def event_json(event: SseEvent) -> dict[str, Any]:
     """The data of an event; empty where it is no object, as keep-alives are. Raises where it is cut off."""
     value = _parse_json(event.data)
