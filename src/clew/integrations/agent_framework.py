@@ -112,8 +112,6 @@ class AgentFrameworkBlocks(BlockFormat):
         return {"type": block.type, "content": block.to_dict()}
 
     def write_result(self, message: Message, original: Any) -> Any:
-        if original is not None and self.read_result(original) == message:
-            return original
         written = Content.from_function_result(message.get("tool_call_id", ""), result=text_of(message))
         if original is None:
             return written

@@ -100,8 +100,9 @@ class BlockFormat(ABC):
         written: list[Any] = []
         for message in messages:
             if message["role"] == "tool":
-                found = (block for block in original if _answers(self.read_result(block), message))
-                written.append(self.write_result(message, next(found, None)))
+                former = next((block for block in original if _answers(self.read_result(block), message)), None)
+                is_same = former is not None and self.read_result(former) == message
+                written.append(former if is_same else self.write_result(message, former))
                 continue
             content: Any = message.get("content")
             for part in content if isinstance(content, list) else [text_part(content or "")]:

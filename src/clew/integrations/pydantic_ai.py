@@ -119,7 +119,7 @@ class PydanticBlocks(BlockFormat):
     def write_result(self, message: Message, original: Any) -> Any:
         if original is None:
             return ToolReturnPart("tool", text_of(message), message.get("tool_call_id", ""))
-        return original if self.read_result(original) == message else replace(original, content=text_of(message))
+        return replace(original, content=text_of(message))
 
     def write_call(self, call: ToolCall, original: Any) -> Any:
         arguments = call["function"]["arguments"]

@@ -148,8 +148,6 @@ class StrandsBlocks(BlockFormat):
         return {"type": kind, kind: json.loads(json.dumps(block[kind], default=_encoded))} if kind else None
 
     def write_result(self, message: Message, original: Any) -> Any:
-        if original is not None and self.read_result(original) == message:
-            return original
         result = original["toolResult"] if original is not None else {"status": "success"}
         written = {"toolUseId": message.get("tool_call_id", ""), "content": [{"text": text_of(message)}]}
         return {**(original or {}), "toolResult": {**result, **written}}

@@ -94,7 +94,8 @@ def provider_for(
     if is_local_model(endpoint.provider, endpoint.base_url, model):
         return _local(endpoint, model, environ, retry_policy)
     preset = preset_for(endpoint.provider, endpoint.base_url, model)
-    key = api_key_of(endpoint, environ) or _preset_key(preset, endpoint.base_url, environ)
+    stored = (key_for(variable, environ) for variable in _preset_variables(preset, endpoint.base_url))
+    key = api_key_of(endpoint, environ) or next(filter(None, stored), None)
     if not key and _host(preset.base_url) not in LOOPBACK_HOSTS and not endpoint.base_url:
         raise InvalidArgument(
             f"no key for {preset.name}",
@@ -192,11 +193,6 @@ def _key_source(endpoint: ModelSettings | AuxiliaryModelSettings, key: str | Non
     if key and holding is None and variables:
         return f"the store of `clew models key`, for {variables[0]}"
     return key_in_variable(holding or next(iter(variables), ""))
-
-
-def _preset_key(preset: ProviderPreset, base_url: str | None, environ: Mapping[str, str]) -> str | None:
-    variables = _preset_variables(preset, base_url)
-    return next((value for variable in variables if (value := key_for(variable, environ))), None)
 
 
 def _preset_variables(preset: ProviderPreset, base_url: str | None) -> tuple[str, ...]:
