@@ -49,11 +49,11 @@ def find_compactions(kind: str, entries: Iterable[SourceEntry]) -> tuple[list[So
             if found:
                 found[-1].after.append(entry)
             continue
-        stays = [SourceEntry(message, entry.line) for message in entry.kept]
-        stays = stays or [it for it in window if entry.kept_from is not None and it.line >= entry.kept_from]
+        kept = [SourceEntry(message, entry.line) for message in entry.kept]
+        kept = kept or [it for it in window if entry.kept_from is not None and it.line >= entry.kept_from]
         if window:
-            found.append(RecordedCompaction(tuple(window), entry, [it.message for it in stays]))
-        window = [entry, *stays]
+            found.append(RecordedCompaction(tuple(window), entry, [it.message for it in kept]))
+        window = [entry, *kept]
     return every, found
 
 

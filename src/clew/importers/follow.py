@@ -113,16 +113,16 @@ class FolderFollower:
         # The newest first, since a person may wait for it; subagents after their sessions.
         changed = sorted(self._changed_files(), key=lambda found: (is_subagent_file(found[0]), -found[1][1]))
         looked = time.process_time() - began
-        self._tell(is_reading=bool(changed), files=len(changed), done=0)
+        self._update(is_reading=bool(changed), files=len(changed), done=0)
         for number, (path, now) in enumerate(changed, 1):
             if self._stopped.is_set():
                 break
             await self._read(path, now)
-            self._tell(done=number)
+            self._update(done=number)
             if number % _SAVE_EVERY == 0:
                 self._known.save()
         self._known.save()
-        self._tell(is_reading=False, current="", rounds=self.state.rounds + (not self._stopped.is_set()))
+        self._update(is_reading=False, current="", rounds=self.state.rounds + (not self._stopped.is_set()))
         return looked
 
     def _changed_files(self) -> Iterator[tuple[Path, Fingerprint]]:
@@ -142,7 +142,7 @@ class FolderFollower:
         report = ImportReport("")
         run = ImportRun(self._get_store, report, self._kind)
         written = None if path.suffix in _DATABASES else datetime.fromtimestamp(now[1] / 1e9, UTC)
-        self._tell(current=str(path))
+        self._update(current=str(path))
         began = time.monotonic()
         try:
             is_whole = await run.take(
@@ -167,7 +167,7 @@ class FolderFollower:
 
     def _count(self, report: ImportReport) -> None:
         grown = [each for each in report.sessions if each.added or each.is_new]
-        self._tell(
+        self._update(
             sessions=self.state.sessions + len(grown),
             messages=self.state.messages + sum(each.added for each in grown),
         )
@@ -180,12 +180,12 @@ class FolderFollower:
     def _progress(self, path: Path, count: int) -> None:
         if self._stopped.is_set():
             raise _StopReading
-        self._tell(current=f"{path}: {count:,} messages")
+        self._update(current=f"{path}: {count:,} messages")
 
     def _problem(self, problem: str) -> None:
-        self._tell(problems=(*self.state.problems, problem)[-_MAX_PROBLEMS:])
+        self._update(problems=(*self.state.problems, problem)[-_MAX_PROBLEMS:])
 
-    def _tell(self, **changes: object) -> None:
+    def _update(self, **changes: object) -> None:
         self.state = replace(self.state, **changes)  # type: ignore[arg-type]
         if self.on_state is not None:
             self.on_state(self.state)
@@ -209,13 +209,13 @@ class FolderFollower:
             try:
                 lock_file(descriptor, wait=False)
             except BlockingIOError:
-                self._tell(is_waiting=True)
+                self._update(is_waiting=True)
                 await self._pause(seconds)
                 continue
             except OSError:
                 # No locks here. Several at work read twice what one would, and add it once.
                 pass
-            self._tell(is_waiting=False)
+            self._update(is_waiting=False)
             return True
         return False
 

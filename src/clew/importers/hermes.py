@@ -139,8 +139,8 @@ def _reply(value: str, call_count: int) -> tuple[AssistantMessageBuilder, list[s
             reply.add_call(ids[-1], "unknown", found)
         else:
             reply.add_call(ids[-1], as_text(call.get("name")), call.get("arguments") or {})
-    said = without_blocks(value, tagged_blocks(value, _THINK_TAG))
-    reply.add_text(without_blocks(said, tagged_blocks(said, _CALL_TAG)).strip())
+    rest = without_blocks(value, tagged_blocks(value, _THINK_TAG))
+    reply.add_text(without_blocks(rest, tagged_blocks(rest, _CALL_TAG)).strip())
     return reply, ids
 
 

@@ -108,7 +108,7 @@ class AgentFrameworkBlocks(BlockFormat):
             return text_part(block.text)
         if block.type in ("data", "uri") and str(block.media_type or "").startswith("image/"):
             return picture_part(block.uri)
-        # Files, and what the tools of a provider did: it counts, and stays as it is.
+        # Files and the work of provider tools: they count for the size and are kept unchanged.
         return {"type": block.type, "content": block.to_dict()}
 
     def write_result(self, message: Message, original: Any) -> Any:

@@ -199,8 +199,8 @@ class FrameworkConversation:
         view = self.projection.fit(history, dialect="openai_chat")
         read = [self._format.read(item) for item in items]
         ends = list(accumulate(map(len, read)))
-        said = [message for messages in read for message in messages]
-        if len(view) not in ends or list(map(digest, view)) != list(map(digest, said[: len(view)])):
+        listed = [message for messages in read for message in messages]
+        if len(view) not in ends or list(map(digest, view)) != list(map(digest, listed[: len(view)])):
             # `fit` took the messages of the store for those of the host.
             self.projection = self.projection.another(name=self.name)
             return 0
@@ -225,10 +225,10 @@ class FrameworkConversation:
         if known == items:
             return True
         read = self._format.read
-        said = self._read if known is self._items else map(read, known)
+        listed = self._read if known is self._items else map(read, known)
         return all(
             one is other or one == other or messages == read(other)
-            for one, other, messages in zip(known, items, said, strict=True)
+            for one, other, messages in zip(known, items, listed, strict=True)
         )
 
     def show(self, fitted: Sequence[Message]) -> tuple[list[Any], bool]:

@@ -121,12 +121,12 @@ class HeldMessages:
         """
         start, count = self._overlap(messages)
         known = len(self.history)
-        places = {_said(message): at for at, message in enumerate(self.history[: known - count])} if count else {}
+        places = {_identity(message): at for at, message in enumerate(self.history[: known - count])} if count else {}
         self.held, self.numbers = list(messages), []
         for at, message in enumerate(messages):
             if start <= at < start + count:
                 self.numbers.append(known - count + at - start)
-            elif at < start and (place := places.get(_said(message))) is not None:
+            elif at < start and (place := places.get(_identity(message))) is not None:
                 self.numbers.append(place)
             else:
                 self.numbers.append(len(self.history))
@@ -135,8 +135,8 @@ class HeldMessages:
     def _overlap(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
         """The start and the length of the longest end of the history in a list."""
         longest = (0, 0)
-        known = [_said(message) for message in self.history[-len(messages) :]]
-        given = [_said(message) for message in messages]
+        known = [_identity(message) for message in self.history[-len(messages) :]]
+        given = [_identity(message) for message in messages]
         for end in range(len(given), 0, -1):
             pairs = zip(reversed(known), reversed(given[:end]), strict=False)
             count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -380,10 +380,10 @@ def _holds_summary(message: Mapping[str, Any]) -> bool:
 
 
 def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return one is other or _said(one) == _said(other)
+    return one is other or _identity(one) == _identity(other)
 
 
-def _said(message: Mapping[str, Any]) -> tuple[Any, ...]:
+def _identity(message: Mapping[str, Any]) -> tuple[Any, ...]:
     # Hermes' own database gives texts back without the spaces around them, and keys that were not there before.
     plain: Message = message  # type: ignore[assignment]
     called = tuple(call.get("id") for call in calls_of(plain))

@@ -168,14 +168,14 @@ class ClewSession(SessionABC):
         self._history = History("responses")
         self._history.extend(items)
         if not items:
-            await self._go_on_as(store, (await store.branch(self._current, 0)).id)
+            await self._continue_as(store, (await store.branch(self._current, 0)).id)
             return
         synced = await store.sync(_new_messages(items), session=self._current, new=self._new(), is_exact=True)
         was, now = await store.session(self._current), await store.session(synced.session)
         if now.conversation != was.conversation:
-            await self._go_on_as(store, now.id)
+            await self._continue_as(store, now.id)
 
-    async def _go_on_as(self, store: Store, session: str) -> None:
+    async def _continue_as(self, store: Store, session: str) -> None:
         self._successors = [*self._successors, session]
         await store.set_state(self.session_id, {_SUCCESSORS: self._successors})
         self._follow()
@@ -191,7 +191,7 @@ class ClewSession(SessionABC):
         started = await store.start_session(self._new())
         self._items, self._history, self._successors = [], History("responses"), []
         if await store.messages(started.id):
-            await self._go_on_as(store, (await store.branch(started.id, 0)).id)
+            await self._continue_as(store, (await store.branch(started.id, 0)).id)
         self._follow()
 
     def _follow(self) -> None:

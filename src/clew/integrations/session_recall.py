@@ -53,7 +53,7 @@ _ROWS_AT_ONCE = 200
 _NEAR = 5
 _EVERY_SESSION = 100_000
 _REQUEST_CHARS = 300
-_SAID_CHARS = 20_000
+_SEARCHED_CHARS = 20_000
 """How much of a message is searched for the words of a person."""
 _MOST_OF_A_KIND = 4
 _CALL_CHARS = 60
@@ -314,11 +314,11 @@ class SessionRecall:
     def _requests(self, view: View) -> dict[str, str]:
         """The first and the last request in the view; messages that a compaction wrote do not count."""
         own = (message for at, message in enumerate(view.messages) if at not in view.written)
-        said = [words for message in own if message["role"] == "user" and (words := _request_in(message))]
-        if not said:
+        requests = [words for message in own if message["role"] == "user" and (words := _request_in(message))]
+        if not requests:
             return {}
         line = self._texts.line
-        return {"first_request": line(said[0], _REQUEST_CHARS), "last_request": line(said[-1], _REQUEST_CHARS)}
+        return {"first_request": line(requests[0], _REQUEST_CHARS), "last_request": line(requests[-1], _REQUEST_CHARS)}
 
     def _import_note(self) -> dict[str, Any]:
         fields = self._importing() if self._importing else {}
@@ -354,8 +354,8 @@ def _program(sessions: Mapping[str, Session], hit: SearchHit) -> str:
 
 def _request_in(message: Message) -> str:
     """The request of a person; empty for a bare command to the program (`/model`)."""
-    said = person_text(text_of(message)[:_SAID_CHARS]).strip()
-    return "" if said.startswith("/") and len(said.split()) == 1 else said
+    text = person_text(text_of(message)[:_SEARCHED_CHARS]).strip()
+    return "" if text.startswith("/") and len(text.split()) == 1 else text
 
 
 def _minute(at: datetime) -> str:

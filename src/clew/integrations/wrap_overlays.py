@@ -225,7 +225,7 @@ def _gemini(target: WrapTarget) -> Overlay:
     text = _text(own / "settings.json")
     if not target.environ.get("GEMINI_API_KEY") or "selectedType" in text or (text.strip() and not _json(text)):
         return Overlay()
-    # What it keeps of its sessions is the person's, and stays when this folder goes.
+    # Its sessions belong to the person and must outlive this folder.
     (own / "tmp").mkdir(parents=True, exist_ok=True)
     folder = _copied(own, target.folder / ".gemini")
     settings = _merged(_json(text), {"security": {"auth": {"selectedType": "gemini-api-key"}}})
@@ -331,7 +331,7 @@ def _hermes(target: WrapTarget) -> Overlay:
     config = _yaml(own / "config.yaml")
     known = config.get("model") if isinstance(config.get("model"), dict) else {"default": config.get("model")}
     name = target.model.name or (known or {}).get("default") or target.need_model("Hermes")
-    # What it keeps of its sessions is the person's, and stays when this folder goes.
+    # Its sessions belong to the person and must outlive this folder.
     own.mkdir(parents=True, exist_ok=True)
     folder = target.folder / "hermes"
     folder.mkdir(mode=0o700)

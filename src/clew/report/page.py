@@ -59,7 +59,7 @@ FATE_NAMES: Final[Mapping[Fate, str]] = {
 }
 ROLE_NAMES: Final[Mapping[str, str]] = {"system": "system prompt", "developer": "system prompt", "tool": "tool results"}
 MAX_TEXT_CHARS: Final = 1_200_000
-"""Of all messages together, so that a page of 20,000 messages stays small."""
+"""For all messages together, so that a page of 20,000 messages stays small."""
 MAX_MESSAGE_CHARS: Final = 6_000
 MIN_MESSAGE_CHARS: Final = 48
 _SHARE_OF_PREFERRED: Final = 0.5
@@ -79,7 +79,7 @@ _SHOWN_OF_LONG_CHARS: Final = 300
 _UNVERIFIED_HTML: Final = '<mark title="the messages do not show this">unverified</mark>'
 _LIST_TAGS: Final[dict[ListStyle, str]] = {"numbers": "ol", "bullets": "ul", "plain": "div"}
 MAX_MAP_CHARS: Final = 600_000
-"""Of all nodes together, so that the map of 20,000 messages stays small."""
+"""For all nodes together, so that the map of 20,000 messages stays small."""
 MIN_NODE_CHARS: Final = 400
 _ABOUT_CHARS: Final = 160
 
@@ -259,14 +259,14 @@ def _shown_arguments(call: ToolCall) -> str:
 
 def shown_text(message: Message) -> str:
     """A message as a person reads it: what it says, then its calls, then what cannot be shown."""
-    said = [text_of(message)] if text_of(message) else []
+    texts = [text_of(message)] if text_of(message) else []
     calls = [f"→ {name_of_call(call)} {_shown_arguments(call)}" for call in calls_of(message)]
     beside = []
     if reasoning := reasoning_of(message):
         beside.append(f"[{len(reasoning)} blocks of reasoning, not shown]")
     if images := images_of(message):
         beside.append(f"[{len(images)} pictures, not shown]")
-    return "\n".join((*said, *calls, *beside))
+    return "\n".join((*texts, *calls, *beside))
 
 
 def _texts(report: CompactionReport) -> list[tuple[ClippedText, ClippedText | None]]:

@@ -344,8 +344,8 @@ def _picture_rounds(count: int) -> list[Message]:
     messages: list[Message] = []
     for number in range(count):
         picture: Part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PIXEL}"}}
-        said: Part = {"type": "text", "text": f"Here is the lamp on night {number}. Is the glass clean?"}
-        messages += [user([said, picture]), assistant(f"On night {number} there is soot on the left pane. " * 12)]
+        text: Part = {"type": "text", "text": f"Here is the lamp on night {number}. Is the glass clean?"}
+        messages += [user([text, picture]), assistant(f"On night {number} there is soot on the left pane. " * 12)]
     return messages
 
 

@@ -373,7 +373,7 @@ def _foreign_content(body: Mapping[str, Any]) -> str | None:
 
 def _missing_signature(body: Mapping[str, Any]) -> str | None:
     contents = listed_messages(body)
-    asked = [at for at, content in enumerate(contents) if content.get("role") != "model" and _says(content)]
+    asked = [at for at, content in enumerate(contents) if content.get("role") != "model" and _has_text(content)]
     current: Sequence[Mapping[str, Any]] = contents[asked[-1] + 1 :] if asked else contents
     for content in current:
         calls = _functions(content, "Call")
@@ -387,7 +387,7 @@ def _missing_signature(body: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _says(content: Mapping[str, Any]) -> bool:
+def _has_text(content: Mapping[str, Any]) -> bool:
     parts = content.get("parts")
     return isinstance(parts, list) and any(isinstance(part, dict) and "text" in part for part in parts)
 

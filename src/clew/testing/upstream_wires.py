@@ -308,9 +308,9 @@ def _responses_items(answer: UpstreamAnswer, request: dict[str, Any]) -> list[di
         own = {"id": f"rs_mock_{answer.number}", "type": "reasoning"}
         items.append({**own, "summary": summary, "encrypted_content": encrypted})
     if answer.text:
-        said = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
+        part = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
         own = {"id": f"msg_mock_{answer.number}", "type": "message", "status": "completed"}
-        items.append({**own, "role": "assistant", "content": [said]})
+        items.append({**own, "role": "assistant", "content": [part]})
     for call in answer.calls:
         named = {"call_id": call["id"], **_named(call["function"]["name"], request)}
         named["arguments"] = call["function"]["arguments"]

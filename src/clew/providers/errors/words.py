@@ -20,7 +20,7 @@ REMEDIES: dict[ErrorKind, str] = {
     "prompt_too_long": "Make what is sent smaller.",
     "payload_too_large": "Make what is sent smaller.",
     "output_cap_too_large": "Set agent.max_tokens lower.",
-    "other": "Try again; if it stays, take another model.",
+    "other": "Try again; if it happens again, take another model.",
 }
 """What to do where nothing better is known of the error."""
 NO_KEY = "No key was sent: put it into an environment variable, and name that variable with model.api_key_env."
