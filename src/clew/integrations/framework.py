@@ -258,7 +258,8 @@ class FrameworkConversation:
         """Each message with the index of its object; -1 where there is none."""
         places = [place for place, messages in enumerate(self._read) for _ in messages]
         known = [message for messages in self._read for message in messages]
-        for message, at in zip(fitted, places_among(fitted, known), strict=True):
+        is_plain = all(isinstance(message, dict) for message in (*fitted, *known))
+        for message, at in zip(fitted, (places_among if is_plain else _same_objects)(fitted, known), strict=True):
             yield (places[at] if at >= 0 else -1), message
 
 
@@ -275,6 +276,12 @@ class _BegunFit:
     def finish(self, fitted: Sequence[Message]) -> FittedMessages:
         objects, is_folded = self.conversation.show(fitted)
         return FittedMessages([*self.lead, *objects], is_folded, self.projection)
+
+
+def _same_objects(messages: Sequence[Any], history: Sequence[Any]) -> list[int]:
+    """The place of each message in a history; -1 for another object. For messages that are objects of an SDK."""
+    places = {id(message): at for at, message in enumerate(history)}
+    return [places.get(id(message), -1) for message in messages]
 
 
 def _is_whole(messages: Sequence[Message], read: Sequence[Message]) -> bool:
