@@ -77,7 +77,7 @@ def test_gemini_contents_are_read_from_a_request_a_list_and_lines() -> None:
     assert [message["role"] for message in found.messages] == ["system", "user", "assistant", "tool"]
     for raw in (json.dumps(contents).encode(), as_jsonl(contents)):
         assert list(read_transcript(raw).messages) == list(found.messages[1:])
-    with pytest.raises(UnreadableTranscript, match="systemInstruction"):
+    with pytest.raises(UnreadableTranscript, match="system is of type int"):
         read_transcript(json.dumps({"contents": contents, "systemInstruction": 7}).encode())
 
 
@@ -157,7 +157,7 @@ def test_a_broken_line_in_the_middle_is_named_by_number() -> None:
     lines[2] = b'{"role": "assistant", "content": '
     said = unreadable(b"\n".join(lines), name="talk.jsonl")
     assert said.startswith("talk.jsonl: line 3: expecting value at column ")
-    assert "Mend or remove that line" in said
+    assert "Correct or remove that line" in said
 
 
 def test_nul_bytes_and_bytes_that_are_not_utf8_are_mended_and_noticed() -> None:
@@ -197,12 +197,12 @@ def test_deep_nesting_is_refused_by_name(depth: int) -> None:
         (b"SQLite format 3\0rest", "is a database, not a transcript"),
         (b"<html>", "is HTML or XML, not a transcript"),
         (b'{"name": "clew"}', "is a JSON object without `messages` (it has 'name')"),
-        (b'{"messages": [], "tools": true}', "its `tools` are not a list of objects"),
-        (b'{"messages": [], "system": 7}', "its `system` is a number, not text"),
-        (b'{"messages": "hi"}', "its messages are a string, not a list"),
-        (b'{"messages": {}}', "its messages are an object, not a list"),
-        (b'[{"role": "user"}, 7]', "message 1 is a number, not an object"),
-        (b'[{"text": "hi"}]', "message 0 has no role (it has 'text')"),
+        (b'{"messages": [], "tools": true}', "tools is of type bool"),
+        (b'{"messages": [], "system": 7}', "system is of type int"),
+        (b'{"messages": "hi"}', "messages is of type str, not a list"),
+        (b'{"messages": {}}', "messages is of type dict, not a list"),
+        (b'[{"role": "user"}, 7]', "message 1: it is of type int"),
+        (b'[{"text": "hi"}]', "message 0: it has no role"),
         (b'[{"role": "user"', "is no JSON: expecting ',' delimiter at column 17"),
         (b'{"role": "user", "content": "a"}\n7\n', "line 2: a JSON object was expected, not a number"),
         (b'{"messages": []}\n{"messages": []}\n', "line 1 is a whole conversation"),

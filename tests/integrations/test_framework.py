@@ -17,6 +17,7 @@ from clew.integrations.blocks import BlockFormat
 from clew.integrations.framework import (
     FittedMessages,
     FrameworkConversations,
+    MessageFormat,
     OnceForEqual,
     picture_part,
     text_part,
@@ -228,3 +229,31 @@ def test_tools_are_described_once_for_as_long_as_they_are_equal() -> None:
     assert describe([1, 2]) is describe([1, 2])
     assert describe(None) == [0]
     assert len(asked) == 2
+
+
+class SdkContent:
+    """A content of Gemini's wire as an object of an SDK: it is read by `to_dict`, and is no dict."""
+
+    def __init__(self, role: str, text: str) -> None:
+        self.role, self.text = role, text
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"role": self.role, "parts": [{"text": self.text}]}
+
+
+def test_a_framework_may_have_contents_of_an_sdk_as_its_messages() -> None:
+    def write(messages: Sequence[Any], _: Any) -> Any:
+        (content,) = messages
+        return content if isinstance(content, SdkContent) else SdkContent("user", json.dumps(content))
+
+    format = MessageFormat(lambda item: [item], write, dialect="gemini")
+    with closing(FrameworkConversations(format, context_length=WINDOW)) as conversations:
+        contents = [
+            SdkContent(role, f"{role} {number}: " + "the lamp is on, the oil is low. " * 40)
+            for number in range(60)
+            for role in ("user", "model")
+        ]
+        fitted = conversations.fit(contents)
+    assert fitted.is_folded and len(fitted.messages) < len(contents)
+    assert fitted.messages[-1] is contents[-1]
+    assert any(content not in contents for content in fitted.messages)

@@ -78,7 +78,7 @@ def test_a_message_names_the_lines_of_the_handoff_that_came_from_it(page: Path) 
     (number,) = re.findall('href="#(m[0-9]+)"', line)
     dom, said = opened(page, number)
     assert said == []
-    shown = re.findall(r'<button type="button" class="told">(.*?)</button>', dom)
+    shown = re.findall(r'<button type="button" class="mention">(.*?)</button>', dom)
     assert re.sub("<[^>]*>", "", line)[:200].strip() in [text[:200].strip() for text in shown]
 
 

@@ -23,7 +23,7 @@ CACHE_SECONDS: Final = 300
 """The lifetime of a cache unless a longer one was paid for."""
 LONG_CACHE_SECONDS: Final = 3_600
 _MIN_LOST_TOKENS: Final = 1_024
-"""Less than this is no cache of any provider."""
+"""No provider caches less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class AuditedCall:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredCache:
-    """A pause after which the provider had to read again what it had held."""
+    """A pause after which the provider had to read its cached tokens again."""
 
     line: int
     seconds: int
     tokens: int
-    """That were cached before, and were not read from the cache."""
+    """Tokens that were cached before and were not read from the cache."""
     dollars: Decimal | None
     """None where the model has no known price."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionCost:
-    """What one compaction cost."""
+    """The cost of one compaction."""
 
     summary: Decimal | None
     rebuild: Decimal | None
@@ -82,7 +82,7 @@ def recorded_calls(entries: Sequence[SourceEntry], model: str | None) -> list[Au
 
 
 def expired_caches(calls: Sequence[AuditedCall], compacted: Sequence[int]) -> list[ExpiredCache]:
-    """The pauses that cost a cache; a compaction between two calls (by its line) explains a miss by itself."""
+    """The pauses after which a cache was lost, without those in which a compaction (by its line) explains the miss."""
     found = []
     for earlier, call in pairwise(calls):
         if earlier.at is None or call.at is None or earlier.model != call.model:
@@ -116,7 +116,7 @@ def _miss_price(call: AuditedCall, tokens: int) -> Decimal | None:
 def compaction_cost(
     calls: Sequence[AuditedCall], summary: SourceEntry, summary_tokens: int, model: str | None
 ) -> CompactionCost:
-    """What the compaction with this summary cost."""
+    """The cost of the compaction with this summary."""
     own = next((call for call in calls if call.entry is summary), None)
     before = [call for call in calls if call.entry.line < summary.line and call is not own]
     after = [call for call in calls if call.entry.line > summary.line]

@@ -42,7 +42,7 @@ class DroppedFact:
     source: str
     """The line where it was found."""
     source_line: int
-    """Of the session file."""
+    """A line of the session file."""
     use: str
     use_line: int
     is_kept_by_clew: bool
@@ -53,7 +53,7 @@ class KeptFacts:
     """How much of what was used later one side kept."""
 
     chars: int
-    """Of its result."""
+    """The size of its result."""
     atoms: int
     facts: int
 
@@ -65,7 +65,7 @@ class ReadAgain:
     path: str
     line: int
     tokens: int
-    """Of the second reading."""
+    """The size of the second reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class AuditedCompaction:
     tokens_before: int
     tokens_after: int
     atoms: int
-    """That were used later."""
+    """How many were used later."""
     facts: int
     program: KeptFacts
     clew: KeptFacts | None
@@ -101,7 +101,7 @@ class AuditedSession:
 
 @dataclass(slots=True)
 class Audit:
-    """What was found in all files."""
+    """The results of all files."""
 
     sessions: list[AuditedSession] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -113,12 +113,12 @@ class Audit:
 
     @property
     def comparable(self) -> list[AuditedCompaction]:
-        """Those with facts that were used later and with a result of both sides: what shares are taken of."""
+        """The compactions with facts that were used later and a result of both sides: the base of the shares."""
         return [each for each in self.compactions if each.facts and each.clew is not None]
 
     @property
     def dollars(self) -> Decimal:
-        """Of compactions and expired caches, as far as prices are known."""
+        """The cost of compactions and expired caches, as far as prices are known."""
         spent = [each.cost.dollars for each in self.compactions]
         spent += [each.dollars for session in self.sessions for each in session.expired]
         return sum((each for each in spent if each is not None), Decimal(0))
@@ -207,7 +207,7 @@ def _kept(used: Sequence[UsedAtom], result: str) -> KeptFacts:
 def _clew_result(
     before: Sequence[Message], most_chars: int, count: Callable[[Message], int], model: str | None
 ) -> str | None:
-    """What Clew would have put in place of a window, in no more characters; None where it cannot."""
+    """Clew's replacement of a window in at most so many characters; None if there is none."""
     whole = "\n".join(map(text_with_calls, before))
     if len(whole) <= most_chars:
         return whole

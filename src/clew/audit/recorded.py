@@ -24,16 +24,16 @@ class RecordedCompaction:
     """One compaction of a session."""
 
     before: Sequence[SourceEntry]
-    """What was in the window, an earlier summary included."""
+    """The window before it, an earlier summary included."""
     summary: SourceEntry
     kept: Sequence[Message]
     """Messages that stayed in the window word for word, as far as the file says it."""
     after: list[SourceEntry] = field(default_factory=list)
-    """What followed, until the next compaction or the end."""
+    """The entries up to the next compaction or the end."""
 
     @property
     def result(self) -> list[Message]:
-        """What the program put in place of the window."""
+        """The messages that replaced the window."""
         return [self.summary.message, *self.kept]
 
 
@@ -49,11 +49,11 @@ def find_compactions(kind: str, entries: Iterable[SourceEntry]) -> tuple[list[So
             if found:
                 found[-1].after.append(entry)
             continue
-        stays = [SourceEntry(message, entry.line) for message in entry.kept]
-        stays = stays or [it for it in window if entry.kept_from is not None and it.line >= entry.kept_from]
+        kept = [SourceEntry(message, entry.line) for message in entry.kept]
+        kept = kept or [it for it in window if entry.kept_from is not None and it.line >= entry.kept_from]
         if window:
-            found.append(RecordedCompaction(tuple(window), entry, [it.message for it in stays]))
-        window = [entry, *stays]
+            found.append(RecordedCompaction(tuple(window), entry, [it.message for it in kept]))
+        window = [entry, *kept]
     return every, found
 
 

@@ -2,7 +2,7 @@
 
 An atom is a path, an identifier, a number, a hash or an error. It was used again where the agent wrote it after the
 compaction, it occurs in what was folded, and nothing after the compaction showed it first. It is kept as a fact where
-the result shows it beside words of a line that it came from, so that a bare list of names keeps nothing.
+the result shows it beside words of one of its source lines, so that a bare list of names keeps nothing.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class UsedAtom:
         return self.text in result
 
     def is_shown_in(self, result: str) -> bool:
-        """Whether the result shows it beside words of a line that it came from."""
+        """Whether the result shows it beside words of one of its source lines."""
         for at in _places(self.text, result):
             near = _words_beside(result, at, self.text)
             if any(len(words & near) >= _wanted(words) for words in self.contexts):

@@ -14,7 +14,15 @@ from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
     from clew.config.entries import McpServer, UpstreamEntry, resolved
-    from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file, store_place
+    from clew.config.home import (
+        clew_home,
+        config_path,
+        learnt_limits_path,
+        path_exists,
+        program_folder,
+        replace_file,
+        store_place,
+    )
     from clew.config.keys import KeyPlace, StoredKeys, has_keyring, key_for
     from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
     from clew.config.settings import (
@@ -67,6 +75,7 @@ __all__ = [
     "learnt_limits_path",
     "load_config",
     "path_exists",
+    "program_folder",
     "read_config",
     "replace_file",
     "resolved",
@@ -82,7 +91,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".entries": "McpServer UpstreamEntry resolved",
-        ".home": "clew_home config_path learnt_limits_path path_exists replace_file store_place",
+        ".home": "clew_home config_path learnt_limits_path path_exists program_folder replace_file store_place",
         ".keys": "KeyPlace StoredKeys has_keyring key_for",
         ".load": "LoadedConfig SettingOrigin load_config read_config setting_named value_from",
         ".settings": "AgentSettings AuxiliaryModelSettings AuxiliarySettings ContextSettings MemorySettings "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,20 @@ def clew_home(environ: Mapping[str, str]) -> Path:
         raise InvalidConfig(
             [ConfigProblem("environment", "CLEW_HOME", repr(chosen), "no home folder found; set CLEW_HOME to a folder")]
         ) from error
+
+
+def program_folder(environ: Mapping[str, str], variable: str, default: str, *, windows: str = "") -> Path:
+    """The folder of another program: the one that a variable of it names, else `default` below the home folder.
+
+    `windows` is its name below LOCALAPPDATA, for a program that has it there.
+    """
+    home = environ.get("HOME") or environ.get("USERPROFILE") or os.path.expanduser("~")  # noqa: PTH111 (Path raises)
+    chosen = environ.get(variable, "").strip()
+    if chosen:
+        return Path(home) / chosen[2:] if chosen.startswith("~/") else Path(chosen)
+    if windows and sys.platform == "win32" and environ.get("LOCALAPPDATA"):
+        return Path(environ["LOCALAPPDATA"]) / windows
+    return Path(home) / default
 
 
 def config_path(environ: Mapping[str, str]) -> Path:

@@ -69,7 +69,7 @@ class _ClaudeCodeTurn:
 
     def __init__(self, kept: int | None = None) -> None:
         self._kept = kept
-        """Of a summary: the line of the first message that stayed in the window."""
+        """The line of the first message that a compaction left in the window."""
         self._first: JsonLine | None = None
         self._last: Mapping[str, Any] = {}
         self._reply: AssistantMessageBuilder | None = None

@@ -132,8 +132,8 @@ class _RolloutReader:
         self._metadata.notices.add(COMPACTED_NOTICE)
         if text := optional_text(payload.get("message")):
             items = mappings(payload.get("replacement_history"))
-            stays = [_user_message(item) for item in items if item.get("role") == "user"]
-            kept = tuple(message for message in stays if message is not None and text_of(message) != text)
+            kept_messages = [_user_message(item) for item in items if item.get("role") == "user"]
+            kept = tuple(message for message in kept_messages if message is not None and text_of(message) != text)
             summary: Message = {"role": "user", "content": text}
             timestamp = optional_text(line.record.get("timestamp"))
             yield SourceEntry(summary, line.number, timestamp, is_summary=True, kept=kept)

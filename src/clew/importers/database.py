@@ -28,7 +28,7 @@ class ForeignDatabase:
         self.path = path
         self._connection = connection
         self._views: frozenset[str] = frozenset()
-        """What is no table with rows of its own: a view may have rows without end."""
+        """Names of views and virtual tables, which may have any number of rows."""
         named = "SELECT name FROM sqlite_master WHERE type = 'view' OR (type = 'table' AND rootpage = 0)"
         self._views = frozenset(str(row["name"]).casefold() for row in self.rows(named))
 

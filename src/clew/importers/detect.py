@@ -1,7 +1,7 @@
 """Detecting what a source holds, by content alone: a program's session file, or a plain conversation.
 
-A plain conversation is a list of messages, a request that holds one, or JSONL of messages. Only that there are messages
-is checked here, in words a person can act on; what a message says is read by the dialects of `clew.messages`.
+A plain conversation is a list of messages, a request that holds one, or JSONL of messages. The dialects of
+`clew.messages` read and check it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from clew.errors import InvalidArgument, InvalidMessage, UnreadableTranscript
 from clew.importers.claude_code import claude_code_entries, is_claude_code
 from clew.importers.codex import codex_entries, is_codex
 from clew.importers.database import SQLITE_MAGIC
-from clew.importers.gemini_cli import gemini_cli_entries, is_gemini_cli
+from clew.importers.gemini_cli import gemini_cli_document, gemini_cli_entries, is_gemini_cli
 from clew.importers.hermes import hermes_document, hermes_entries, is_hermes
 from clew.importers.opencode import is_opencode, is_opencode_session, opencode_entries, storage_document
 from clew.importers.pi import is_pi, pi_entries
-from clew.importers.records import BadJson, json_lines, json_type, parse_json
+from clew.importers.records import BadJson, json_lines, parse_json
 from clew.importers.session import (
     BadJsonLine,
     JsonLine,
@@ -46,6 +46,13 @@ _LINE_KINDS: tuple[tuple[str, Callable[[Record], bool], LineReader], ...] = (
     ("gemini_cli", is_gemini_cli, gemini_cli_entries),
     ("pi", is_pi, pi_entries),
     ("hermes", is_hermes, hermes_entries),
+)
+_DOCUMENT_KINDS: tuple[
+    tuple[str, Callable[[Record], bool], Callable[[Record, SourceMetadata], Iterator[SourceEntry]]], ...
+] = (
+    ("opencode", is_opencode, opencode_entries),
+    ("hermes", is_hermes, hermes_document),
+    ("gemini_cli", is_gemini_cli, gemini_cli_document),
 )
 
 
@@ -102,15 +109,8 @@ def _from_object(source: ByteSource, document: Record, metadata: SourceMetadata)
     """A session of one JSON object; an object that is one message is JSONL of one line."""
     if is_opencode_session(document) and source.path is not None:
         document = storage_document(source.path, document, source.limits.depth, metadata.notices)
-    if is_opencode(document):
-        return SourceSession(source.name, "opencode", metadata, partial(opencode_entries, document, metadata))
-    if is_hermes(document) and "role" not in document:
-        return SourceSession(source.name, "hermes", metadata, partial(hermes_document, document, metadata))
-    if is_gemini_cli(document):
-        lines = [JsonLine(1, document)]
-        return SourceSession(
-            source.name, "gemini_cli", metadata, partial(gemini_cli_entries, lambda _: iter(lines), metadata)
-        )
+    if (session := document_session(source.name, document, metadata)) is not None:
+        return session
     request = _request_in(document)
     if request is not None:
         return plain_session(source, "json", request, metadata)
@@ -118,6 +118,14 @@ def _from_object(source: ByteSource, document: Record, metadata: SourceMetadata)
         return _from_lines(source, metadata)
     seen = ", ".join(map(repr, list(document)[:6])) or "nothing"
     raise source.unreadable(f"is a JSON object without `messages` (it has {seen})", EXPECTED)
+
+
+def document_session(name: str, document: Record, metadata: SourceMetadata) -> SourceSession | None:
+    """The session in a document of one of the programs; None for any other document."""
+    for kind, is_kind, read in _DOCUMENT_KINDS:
+        if "role" not in document and is_kind(document):
+            return SourceSession(name, kind, metadata, partial(read, document, metadata))
+    return None
 
 
 def _from_lines(source: ByteSource, metadata: SourceMetadata, by_line: bool = False) -> SourceSession:
@@ -168,7 +176,7 @@ def _message_lines(source: ByteSource, metadata: SourceMetadata) -> Iterator[Rec
             if line.is_last and line.is_cut and not is_first:
                 metadata.notices.add("the last line is cut off, as a crash leaves it, and was left out", line.number)
                 continue
-            raise source.unreadable(f"line {line.number}: {line.problem}", "Mend or remove that line")
+            raise source.unreadable(f"line {line.number}: {line.problem}", "Correct or remove that line")
         if not _is_message(line.record):
             what = "is a whole conversation" if "messages" in line.record else "has no role"
             raise source.unreadable(
@@ -183,14 +191,14 @@ def plain_session(
     source: ByteSource, kind: str, wire: list[Any] | Record, metadata: SourceMetadata, name: str | None = None
 ) -> SourceSession:
     """A session of a conversation in one of the dialects; a request has its own system prompt, tools and model."""
-    if problem := _problem_with(wire):
-        raise source.unreadable(problem, EXPECTED)
     if isinstance(wire, dict) and isinstance(wire.get("model"), str):
         metadata.model = wire["model"]
     try:
         return SourceSession(name or source.name, kind, metadata, read_conversation(wire))
-    except (InvalidMessage, InvalidArgument) as error:
-        raise source.unreadable(str(error).rstrip("."), "Mend that message, or give another dialect") from error
+    except InvalidMessage as error:
+        raise source.unreadable(f"message {error.index}: {error.problem}", EXPECTED) from error
+    except InvalidArgument as error:
+        raise source.unreadable(str(error).removesuffix(f"; {error.remedy}"), EXPECTED) from error
 
 
 _LIST_FIELDS = ("messages", "input", "contents")
@@ -217,48 +225,6 @@ def _request_in(document: Record) -> Record | None:
     return None
 
 
-def _items_in(wire: list[Any] | Record) -> Any:
-    """The messages: the list itself, or those of a request."""
-    if isinstance(wire, list):
-        return wire
-    return wire[_list_field_of(wire) or "messages"]
-
-
 def _list_field_of(request: Record) -> str | None:
     """The field of a request that has its messages."""
     return next((name for name in _LIST_FIELDS if name in request), None)
-
-
-def _problem_with(wire: list[Any] | Record) -> str | None:
-    """Why this is no conversation; None where it is one."""
-    problem = None if isinstance(wire, list) else _problem_with_fields(wire)
-    items = _items_in(wire)
-    # The Responses wire and Gemini's take a bare string for one user message.
-    if isinstance(items, str) and isinstance(wire, dict) and "messages" not in wire:
-        return problem
-    return problem or _problem_with_messages(items)
-
-
-def _problem_with_fields(request: Record) -> str | None:
-    tools = request.get("tools")
-    if tools is not None and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
-        return "its `tools` are not a list of objects"
-    for name in ("system", "instructions"):
-        if not isinstance(request.get(name), str | list | None):
-            return f"its `{name}` is {json_type(request[name])}, not text"
-    for name in ("systemInstruction", "system_instruction"):
-        if not isinstance(request.get(name), str | dict | None):
-            return f"its `{name}` is {json_type(request[name])}, not a content with parts"
-    return None
-
-
-def _problem_with_messages(items: Any) -> str | None:
-    if not isinstance(items, list):
-        return f"its messages are {json_type(items)}, not a list"
-    for index, item in enumerate(items):
-        if not isinstance(item, dict):
-            return f"message {index} is {json_type(item)}, not an object"
-        if not _is_message(item):
-            seen = ", ".join(map(repr, list(item)[:4])) or "nothing"
-            return f"message {index} has no role (it has {seen})"
-    return None

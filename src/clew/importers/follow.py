@@ -1,8 +1,8 @@
-"""Following the session folders of other programs: what is new in them goes into the store, as long as it is wanted.
+"""Following the session folders of other programs: new content is imported until the follower is stopped.
 
-Files are looked at by size and time, and read when these have changed. A file is not read again before twenty times
-as long has passed as its last reading took, so that a large session in use costs a twentieth of a processor at most;
-looking at the folders is bounded in the same way. Only one follower of a Clew home is at work: others wait for it.
+Files are checked by size and time, and read when these change. After a reading, a file rests for twenty times as long
+as the reading took, so that a large session in use costs a twentieth of a processor at most; checking the folders is
+bounded in the same way. One follower of a Clew home works at a time: others wait for it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class FollowState:
     is_waiting: bool = False
     """Another one is at work."""
     rounds: int = 0
-    """How often everything was looked at; from one on, all that was there at the start is in."""
+    """How often all files were checked; after the first, everything from before the start is imported."""
     files: int = 0
-    """That are new or have changed, in this round."""
+    """New and changed files of this round."""
     done: int = 0
-    """Of them."""
+    """How many of these files are read."""
     sessions: int = 0
-    """That got messages, since the start."""
+    """Sessions that got messages, since the start."""
     messages: int = 0
     current: str = ""
     """The file that is being read, and how many of its messages are done."""
@@ -66,8 +66,8 @@ class _Reading:
     due: float
 
 
-class _StopReading(Exception):  # noqa: N818 (no error: somebody wants it to end)
-    """Raised out of the middle of a file."""
+class _StopReading(Exception):  # noqa: N818 (a signal, no error)
+    """Ends the reading of a file in the middle."""
 
 
 class FolderFollower:
@@ -94,7 +94,7 @@ class FolderFollower:
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
-        """End `follow` soon, also in the middle of a file; what is missing of it comes with the next start."""
+        """End `follow` soon, also in the middle of a file; the next start reads the rest of it."""
         self._stopped.set()
 
     async def follow(self, home: Path, seconds: float = POLL_SECONDS) -> None:
@@ -110,19 +110,19 @@ class FolderFollower:
     async def read_changed(self) -> float:
         """Read every file that is new or has changed; the seconds of processor that looking for them took."""
         began = time.process_time()
-        # The newest first, which somebody may be waiting for; subagents behind the sessions that they belong to.
+        # The newest first, since a person may wait for it; subagents after their sessions.
         changed = sorted(self._changed_files(), key=lambda found: (is_subagent_file(found[0]), -found[1][1]))
         looked = time.process_time() - began
-        self._tell(is_reading=bool(changed), files=len(changed), done=0)
+        self._update(is_reading=bool(changed), files=len(changed), done=0)
         for number, (path, now) in enumerate(changed, 1):
             if self._stopped.is_set():
                 break
             await self._read(path, now)
-            self._tell(done=number)
+            self._update(done=number)
             if number % _SAVE_EVERY == 0:
                 self._known.save()
         self._known.save()
-        self._tell(is_reading=False, current="", rounds=self.state.rounds + (not self._stopped.is_set()))
+        self._update(is_reading=False, current="", rounds=self.state.rounds + (not self._stopped.is_set()))
         return looked
 
     def _changed_files(self) -> Iterator[tuple[Path, Fingerprint]]:
@@ -142,7 +142,7 @@ class FolderFollower:
         report = ImportReport("")
         run = ImportRun(self._get_store, report, self._kind)
         written = None if path.suffix in _DATABASES else datetime.fromtimestamp(now[1] / 1e9, UTC)
-        self._tell(current=str(path))
+        self._update(current=str(path))
         began = time.monotonic()
         try:
             is_whole = await run.take(
@@ -167,7 +167,7 @@ class FolderFollower:
 
     def _count(self, report: ImportReport) -> None:
         grown = [each for each in report.sessions if each.added or each.is_new]
-        self._tell(
+        self._update(
             sessions=self.state.sessions + len(grown),
             messages=self.state.messages + sum(each.added for each in grown),
         )
@@ -180,12 +180,12 @@ class FolderFollower:
     def _progress(self, path: Path, count: int) -> None:
         if self._stopped.is_set():
             raise _StopReading
-        self._tell(current=f"{path}: {count:,} messages")
+        self._update(current=f"{path}: {count:,} messages")
 
     def _problem(self, problem: str) -> None:
-        self._tell(problems=(*self.state.problems, problem)[-_MAX_PROBLEMS:])
+        self._update(problems=(*self.state.problems, problem)[-_MAX_PROBLEMS:])
 
-    def _tell(self, **changes: object) -> None:
+    def _update(self, **changes: object) -> None:
         self.state = replace(self.state, **changes)  # type: ignore[arg-type]
         if self.on_state is not None:
             self.on_state(self.state)
@@ -209,13 +209,13 @@ class FolderFollower:
             try:
                 lock_file(descriptor, wait=False)
             except BlockingIOError:
-                self._tell(is_waiting=True)
+                self._update(is_waiting=True)
                 await self._pause(seconds)
                 continue
             except OSError:
                 # No locks here. Several at work read twice what one would, and add it once.
                 pass
-            self._tell(is_waiting=False)
+            self._update(is_waiting=False)
             return True
         return False
 

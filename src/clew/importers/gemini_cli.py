@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from clew.importers.blocks import AssistantMessageBuilder, as_text, result_message, user_messages
 from clew.importers.session import (
+    JsonLine,
     LineSource,
     Notices,
     Record,
@@ -59,6 +60,11 @@ def gemini_cli_entries(read_lines: LineSource, metadata: SourceMetadata) -> Iter
                 read[message["id"]] = message, line.number
         while waiting and waiting[-1] in read:
             yield from _entries(*read.pop(waiting.pop()))
+
+
+def gemini_cli_document(document: Record, metadata: SourceMetadata) -> Iterator[SourceEntry]:
+    """The messages of one JSON document."""
+    return gemini_cli_entries(lambda _: iter([JsonLine(1, document)]), metadata)
 
 
 def _places(read_lines: LineSource, metadata: SourceMetadata) -> dict[str, _MessagePlace]:

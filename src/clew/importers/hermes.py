@@ -139,13 +139,13 @@ def _reply(value: str, call_count: int) -> tuple[AssistantMessageBuilder, list[s
             reply.add_call(ids[-1], "unknown", found)
         else:
             reply.add_call(ids[-1], as_text(call.get("name")), call.get("arguments") or {})
-    said = without_blocks(value, tagged_blocks(value, _THINK_TAG))
-    reply.add_text(without_blocks(said, tagged_blocks(said, _CALL_TAG)).strip())
+    rest = without_blocks(value, tagged_blocks(value, _THINK_TAG))
+    reply.add_text(without_blocks(rest, tagged_blocks(rest, _CALL_TAG)).strip())
     return reply, ids
 
 
 def _inside(opening: re.Pattern[str], text: str) -> list[str]:
-    """What is between each opening tag and its closing tag."""
+    """The texts between each opening tag and its closing tag."""
     return [text[block.inside : block.inside_stop].strip() for block in tagged_blocks(text, opening)]
 
 
@@ -179,8 +179,6 @@ def _timestamp_of(record: Mapping[str, Any]) -> str | None:
     return str(stamp) if isinstance(stamp, str | int | float) else None
 
 
-# -- the database ------------------------------------------------------------------------------------------------------
-
 _STRUCTURED = "\x00json:"
 """What Hermes writes before content that is not plain text."""
 _JSON_COLUMNS = ("tool_calls", "reasoning_details", "codex_reasoning_items")
@@ -191,7 +189,7 @@ class HermesDatabase:
     """A database of Hermes.
 
     A session that was compacted in place keeps its old rows, marked, and holds copies of those that stayed in view. The
-    copies are left out, so that every message comes once and in order; the summary between them has them as kept. Rows
+    copies are left out, so that each message is read once and in order; the summary lists them as kept. Rows
     that the user took back are left out, too.
     """
 

@@ -1,7 +1,7 @@
 """An import of many files, one after the other: what is in each goes into the store, and a report says what was new.
 
 A file that cannot be read, or is no session file, does not stop the others. A file in a folder that is no session file
-is passed over; one that somebody named is a failure.
+is skipped; one that was named is a failure.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ class SkippedSource:
     source: str
     reason: str
     is_failure: bool
-    """It was named, or broke in the middle; a file in a folder that is no session file is no failure."""
+    """Whether it was named or broke in the middle; other files in a folder are no failures."""
 
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did, or with a dry run would do."""
+    """The results of an import, or of a dry run."""
 
     store: str
     is_dry_run: bool = False
     sessions: list[ImportedSession] = field(default_factory=list)
     skipped: list[SkippedSource] = field(default_factory=list)
     notices: list[tuple[str, str]] = field(default_factory=list)
-    """Each with the file it is about."""
+    """Pairs of a file and a notice about it."""
 
     @property
     def has_failed(self) -> bool:
@@ -49,7 +49,7 @@ class ImportSource:
 
     name: str
     is_named: bool
-    """By somebody, not found in a folder."""
+    """Whether it was named; else it was found in a folder."""
 
 
 def import_sources(names: Sequence[str]) -> Iterator[ImportSource]:

@@ -50,11 +50,11 @@ ImportProgress: TypeAlias = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class FileGrowth:
-    """What tells whether a file is being written."""
+    """The times by which a file counts as being written."""
 
     now: datetime
     written: datetime | None = None
-    """When it was last written; None for a database of many sessions, where only the times in it tell."""
+    """When it was last written; None for a database of many sessions, where only the times of its entries count."""
 
     def may_change(self, entry: SourceEntry) -> bool:
         """Whether this, the last of a session, is a reply that may still grow."""
@@ -124,7 +124,7 @@ async def import_session(
 class SettledEntries:
     """The entries of a session without a newest reply that may still be being written.
 
-    A program writes a reply piece by piece; half of one, taken in, would come again whole on a branch of its own.
+    A program writes a reply piece by piece; half a reply, once imported, would be repeated whole on a branch.
     """
 
     def __init__(self, entries: Iterable[SourceEntry], growth: FileGrowth | None) -> None:
@@ -177,7 +177,7 @@ async def _open_writer(
 
 
 async def _stored_by_plugin(store: Store, session: SourceSession) -> ImportedSession | None:
-    """The same session as a plugin stores it; None where none does."""
+    """The session as a plugin stores it; None if no plugin does."""
     if session.metadata.session is None:
         return None
     try:

@@ -39,7 +39,7 @@ def opencode_entries(document: Record, metadata: SourceMetadata) -> Iterator[Sou
 def _session_entries(
     info: Mapping[str, Any], messages: Iterable[Record], metadata: SourceMetadata
 ) -> Iterator[SourceEntry]:
-    """Entries of a session, wherever its messages come from."""
+    """Entries of a session, from an export, a folder or the database."""
     metadata.note(info, session="id", title="title", directory="directory", parent="parentID")
     reverted = as_text(mapping(info.get("revert")).get("messageID"))
     numbers: dict[str, int] = {}
@@ -168,8 +168,6 @@ def _timestamp(info: Mapping[str, Any]) -> str | None:
     created = mapping(info.get("time")).get("created")
     return str(created) if isinstance(created, int | float) else None
 
-
-# -- the database ------------------------------------------------------------------------------------------------------
 
 _SELECT_MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 _SELECT_PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"

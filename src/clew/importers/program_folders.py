@@ -1,19 +1,18 @@
 """Where other programs keep their sessions, and which of these files were imported as they are now.
 
-A file is known again by its size and the time of its last change: a start that finds nothing new reads no file. The
-note of that is a file beside the config, for each store; where the store has lost what it tells of, it counts no more.
+A file is recognised by its size and the time of its last change: a start that finds nothing new reads no file. The
+note of imported files is beside the config, for each store; it is dropped where the store has none of their sessions.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from clew.config import clew_home, replace_file
+from clew.config import clew_home, program_folder, replace_file
 from clew.errors import InvalidConfig
 
 Fingerprint: TypeAlias = tuple[int, ...]
@@ -30,46 +29,27 @@ class ProgramFolder:
     path: Path
 
 
-_Place: TypeAlias = Callable[[Path, Mapping[str, str]], Path]
-
-
-def _below(variable: str, default: str, *names: str) -> _Place:
-    """A place in the folder that an environment variable names, else in one below the home folder."""
-
-    def place(home: Path, environ: Mapping[str, str]) -> Path:
-        chosen = environ.get(variable, "").strip() if variable else ""
-        folder = home / default if not chosen else home / chosen[2:] if chosen.startswith("~/") else Path(chosen)
-        return folder.joinpath(*names)
-
-    return place
-
-
-def _hermes(home: Path, environ: Mapping[str, str]) -> Path:
-    if sys.platform == "win32" and environ.get("LOCALAPPDATA") and not environ.get("HERMES_HOME"):
-        return Path(environ["LOCALAPPDATA"]) / "hermes" / "state.db"
-    return _below("HERMES_HOME", ".hermes", "state.db")(home, environ)
-
-
-_PLACES: tuple[tuple[str, _Place], ...] = (
-    ("claude-code", _below("CLAUDE_CONFIG_DIR", ".claude", "projects")),
-    ("codex", _below("CODEX_HOME", ".codex", "sessions")),
-    ("gemini-cli", _below("", ".gemini", "tmp")),
-    ("opencode", _below("XDG_DATA_HOME", ".local/share", "opencode", "opencode.db")),
-    ("opencode", _below("XDG_DATA_HOME", ".local/share", "opencode", "storage")),
-    ("pi", _below("PI_CODING_AGENT_DIR", ".pi/agent", "sessions")),
-    ("hermes", _hermes),
+_PLACES = (
+    ("claude-code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
+    ("codex", "CODEX_HOME", ".codex", "sessions"),
+    ("gemini-cli", "", ".gemini", "tmp"),
+    ("opencode", "XDG_DATA_HOME", ".local/share", "opencode/opencode.db"),
+    ("opencode", "XDG_DATA_HOME", ".local/share", "opencode/storage"),
+    ("pi", "PI_CODING_AGENT_DIR", ".pi/agent", "sessions"),
+    ("hermes", "HERMES_HOME", ".hermes", "state.db"),
 )
+"""The program, the variable that names its folder, that folder below the home folder, and the place in it."""
 
 
 def program_folders(environ: Mapping[str, str]) -> tuple[ProgramFolder, ...]:
     """The usual places of the known programs that are there. opencode's old folder counts where it has no database."""
     # Of this environment alone: a command that runs for another user means the files of that user.
-    named = environ.get("HOME") or environ.get("USERPROFILE")
-    if not named:
+    if not (environ.get("HOME") or environ.get("USERPROFILE")):
         return ()
     found: dict[str, ProgramFolder] = {}
-    for program, place in _PLACES:
-        path = place(Path(named), environ)
+    for program, variable, default, place in _PLACES:
+        windows = program if program == "hermes" else ""
+        path = program_folder(environ, variable, default, windows=windows) / place
         if program not in found and _is_there(path):
             found[program] = ProgramFolder(program, path)
     return tuple(found.values())
@@ -83,14 +63,14 @@ def _is_there(path: Path) -> bool:
 
 
 def fingerprint(path: Path) -> Fingerprint | None:
-    """By what a file is known again; None where it is gone or cannot be looked at."""
+    """What identifies the content of a file; None where it is gone or cannot be read."""
     try:
         status = path.stat()
     except OSError:
         return None
     parts = [status.st_size, status.st_mtime_ns]
     if path.suffix in (".db", ".sqlite"):
-        # What was written last is in the log until that is copied into the database.
+        # The newest writes are in the log until they are copied into the database.
         log = fingerprint(path.with_name(f"{path.name}-wal"))
         parts += log or ()
     return tuple(parts)
@@ -107,7 +87,7 @@ class ImportedFiles:
 
     @classmethod
     def noted(cls, environ: Mapping[str, str], store: str) -> ImportedFiles:
-        """What was noted for a store; nothing where there is no note, or one that cannot be read."""
+        """Read the note for a store; empty if there is none or it cannot be read."""
         files = cls(clew_home(environ) / NOTE_NAME, store)
         files._files = dict(_entries(_read(files._path).get(store)))
         return files

@@ -17,9 +17,9 @@ from typing import Any
 
 from clew.errors import UnreadableTranscript
 from clew.importers.database import SQLITE_MAGIC, open_database
-from clew.importers.detect import EXPECTED, detect_session, first_bytes, plain_session
-from clew.importers.hermes import HermesDatabase, hermes_document, is_hermes
-from clew.importers.opencode import OpencodeDatabase, is_opencode, opencode_entries
+from clew.importers.detect import EXPECTED, detect_session, document_session, first_bytes, plain_session
+from clew.importers.hermes import HermesDatabase, is_hermes
+from clew.importers.opencode import OpencodeDatabase
 from clew.importers.records import json_lines
 from clew.importers.session import BadJsonLine, JsonLine, Notices, Record, SourceMetadata, SourceSession
 from clew.importers.source import ByteSource, ReadLimits, TranscriptSource
@@ -126,7 +126,7 @@ class SessionFile:
 
     sessions: Iterator[SourceSession]
     notices: Notices
-    """What was found beside the sessions; complete when all of them have been read."""
+    """Remarks about the file; complete when all sessions have been read."""
 
 
 @contextmanager
@@ -205,10 +205,8 @@ def _session_lines(source: ByteSource, notices: Notices) -> Iterator[SourceSessi
 
 def _session_in_line(source: ByteSource, line: JsonLine) -> SourceSession:
     name, metadata, record = f"{source.name}, line {line.number}", SourceMetadata(), line.record
-    if is_opencode(record):
-        return SourceSession(name, "opencode", metadata, partial(opencode_entries, record, metadata))
-    if is_hermes(record):
-        return SourceSession(name, "hermes", metadata, partial(hermes_document, record, metadata))
+    if (session := document_session(name, record, metadata)) is not None:
+        return session
     own = record.get("session_id") or record.get("id")
     metadata.session = own if isinstance(own, str) else None
     return plain_session(source, "jsonl", record, metadata, name)

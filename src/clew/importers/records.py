@@ -111,7 +111,7 @@ def _inside(value: Any) -> Any:
 
 
 def _without_lone_surrogates(value: Any, notices: Notices, line: int | None) -> Any:
-    """The same value; half a surrogate pair, which no UTF-8 can carry, becomes U+FFFD."""
+    """The value with U+FFFD for each half of a surrogate pair, which UTF-8 cannot encode."""
     if isinstance(value, str):
         replaced = _SURROGATE.sub("\ufffd", value)
         if replaced != value:

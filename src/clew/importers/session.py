@@ -19,7 +19,7 @@ _LINES_SHOWN = 3
 
 
 class Notices:
-    """What a reader found odd and continued from, for the user: each remark once, with the lines it is about.
+    """Remarks of a reader about odd content, for the user: each once, with the lines it is about.
 
     Ten thousand bad lines make one sentence. Remarks are in the order of their first occurrence.
     """
@@ -77,7 +77,7 @@ class BadJsonLine:
     number: int
     problem: str
     is_cut: bool
-    """It is no JSON at all, as a writer that dies in the middle leaves it; False where it is JSON of another type."""
+    """Whether it is no JSON at all, as a killed writer leaves it; False for JSON of another type."""
     is_last: bool = False
 
 
@@ -114,7 +114,7 @@ class SourceUsage:
 
 @dataclass(slots=True)
 class SourceMetadata:
-    """What a file says beside the messages; filled while they are read."""
+    """The data of a file beside the messages; filled while they are read."""
 
     notices: Notices = field(default_factory=Notices)
     system: str | None = None

@@ -82,7 +82,7 @@ class ByteSource:
             yield chunk
 
     def refuse_too_many(self) -> None:
-        """Refuse more lines or objects than anybody has, before one is read: counting is much quicker than reading."""
+        """Refuse too many lines or objects before the first is read: counting is much faster than reading."""
         lines = objects = 0
         for chunk in self.chunks(Notices()):
             lines += chunk.count(b"\n")

@@ -19,7 +19,6 @@ from agent_framework import Message as ChatMessage
 from clew.integrations.blocks import BlockFormat
 from clew.integrations.framework import (
     FrameworkConversations,
-    OnceForEqual,
     as_content,
     function_tools,
     picture_part,
@@ -36,8 +35,7 @@ class ClewChatMiddleware(ChatMiddleware):
     """Shows the model a view of the messages, folded once; one serves any number of agents and sessions."""
 
     def __init__(self, **options: Any) -> None:
-        self.conversations = FrameworkConversations(FORMAT, **options)
-        self._tools = OnceForEqual(_tool_definitions)
+        self.conversations = FrameworkConversations(FORMAT, _tool_definitions, **options)
 
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
         options = context.options or {}
@@ -46,7 +44,7 @@ class ClewChatMiddleware(ChatMiddleware):
             name=context.session.session_id if context.session is not None else None,
             model=options.get("model") or getattr(context.client, "model", None),
             system=options.get("instructions"),
-            tools=self._tools(options.get("tools")),
+            tools=options.get("tools"),
         )
         context.messages = fitted.messages
         if context.stream:
@@ -110,12 +108,10 @@ class AgentFrameworkBlocks(BlockFormat):
             return text_part(block.text)
         if block.type in ("data", "uri") and str(block.media_type or "").startswith("image/"):
             return picture_part(block.uri)
-        # Files, and what the tools of a provider did: it counts, and stays as it is.
+        # Files and the work of provider tools: they count for the size and are kept unchanged.
         return {"type": block.type, "content": block.to_dict()}
 
     def write_result(self, message: Message, original: Any) -> Any:
-        if original is not None and self.read_result(original) == message:
-            return original
         written = Content.from_function_result(message.get("tool_call_id", ""), result=text_of(message))
         if original is None:
             return written

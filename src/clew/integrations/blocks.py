@@ -86,9 +86,9 @@ class BlockFormat(ABC):
     def write_reply(self, message: Message, original: Sequence[Any] = ()) -> list[Any]:
         """The blocks of a message of the model that was changed: thinking first, since a signature holds for that."""
         texts = [block for block in original if (self.read_part(block) or {}).get("type") == "text"]
-        said = text_of(message)
-        if said != text_of({"role": "assistant", "content": self._parts(texts)}):
-            texts = [self.write_text(said)] if said else []
+        text = text_of(message)
+        if text != text_of({"role": "assistant", "content": self._parts(texts)}):
+            texts = [self.write_text(text)] if text else []
         thinking = [block for block in original if self.read_thinking(block) is not None]
         calls = {call["id"]: call for call in calls_of(message)}
         others = [block for block in original if all(block is not it for it in (*thinking, *texts))]
@@ -100,8 +100,9 @@ class BlockFormat(ABC):
         written: list[Any] = []
         for message in messages:
             if message["role"] == "tool":
-                found = (block for block in original if _answers(self.read_result(block), message))
-                written.append(self.write_result(message, next(found, None)))
+                former = next((block for block in original if _answers(self.read_result(block), message)), None)
+                is_same = former is not None and self.read_result(former) == message
+                written.append(former if is_same else self.write_result(message, former))
                 continue
             content: Any = message.get("content")
             for part in content if isinstance(content, list) else [text_part(content or "")]:

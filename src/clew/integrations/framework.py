@@ -20,7 +20,7 @@ from clew.turn import Projection
 from clew.usage import CanonicalUsage
 
 MAX_OPEN = 256
-"""Conversations that are held ready; others are found again in the store."""
+"""Open conversations; others are read from the store again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class MessageFormat:
     read: Callable[[Any], Sequence[Message]]
     """The messages that an object of the framework represents, at least one."""
     write: Callable[[Sequence[Message], Any], Any]
-    """An object for messages that were changed or written, made from their original (None where there is none)."""
+    """An object for changed or new messages, made from the original object (None for new ones)."""
     dialect: DialectName | None = "openai_chat"
-    """Of the messages that are read; None: found out."""
+    """The dialect of the messages that are read; None: detect it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FittedMessages:
-    """What to send for one model call."""
+    """The messages of one model call."""
 
     messages: list[Any]
     is_folded: bool
@@ -45,7 +45,7 @@ class FittedMessages:
     _projection: Projection = field(repr=False)
 
     def observe(self, usage: CanonicalUsage | None) -> None:
-        """What the call really used; it corrects the count."""
+        """Correct the count by the usage that the call reported."""
         if usage is not None and usage.prompt_tokens:
             self._projection.observe(usage)
 
@@ -57,19 +57,23 @@ class FittedMessages:
 class FrameworkConversations:
     """The conversations that one hook of a framework sees. `options` are those of `clew.Projection`.
 
-    From any thread, and from any event loop.
+    Calls may come from any thread and any event loop.
     """
 
-    def __init__(self, format: MessageFormat, **options: Any) -> None:
+    def __init__(
+        self, format: MessageFormat, define_tools: Callable[[Sequence[Any]], list[Any]] = list, **options: Any
+    ) -> None:
+        """`define_tools` gives the definitions of tools that are objects of the framework."""
         self._format = format
+        self._define_tools = OnceForEqual(define_tools)
         self._options = options
         self._first: Projection | None = None
         self._open: list[FrameworkConversation] = []
-        """Those that were used last, at the end."""
+        """In the order of their last use."""
         self._lock = threading.Lock()
 
     def fit(self, items: Iterable[Any], **call: Any) -> FittedMessages:
-        """What to send for the whole history of a conversation: objects that were not changed as received.
+        """The messages to send for the whole history of a conversation; unchanged ones are the same objects.
 
         Further arguments are those of `_begin`.
         """
@@ -77,12 +81,12 @@ class FrameworkConversations:
         return begun.finish(begun.projection.fit(begun.history, **begun.beside))
 
     async def afit(self, items: Iterable[Any], **call: Any) -> FittedMessages:
-        """The same as `fit`, for a caller that is async itself."""
+        """The same as `fit`, for async callers."""
         begun = self._begin(items, **call)
         return begun.finish(await begun.projection.afit(begun.history, **begun.beside))
 
     def observe(self, items: Iterable[Any], usage: CanonicalUsage | None, name: str | None = None) -> None:
-        """What the call really used that these messages were sent for; for hooks that are called after it."""
+        """Correct the count by the usage of the call with these messages, in hooks that follow the call."""
         if usage is not None and usage.prompt_tokens:
             self._begin(items, name=name).projection.observe(usage)
 
@@ -98,7 +102,7 @@ class FrameworkConversations:
 
     @property
     def projections(self) -> list[Projection]:
-        """Those of the conversations that are held ready, the one that was used last at the end."""
+        """The projections of the open conversations, in the order of their last use."""
         with self._lock:
             return [it.projection for it in self._open]
 
@@ -116,12 +120,12 @@ class FrameworkConversations:
         name: str | None = None,
         model: str | None = None,
         system: Any = None,
-        tools: Sequence[Any] | None = None,
+        tools: Iterable[Any] | None = None,
     ) -> _BegunFit:
         """Find the conversation, and read what is new of it.
 
-        Histories with different names are never taken for one another. `model` counts where none was given before the
-        first call. `system` and `tools` are what else is sent, for its size.
+        Histories with different names are different conversations. `model` is used if none was given before the first
+        call. `system` and `tools` are sent beside the messages, and count for the size.
         """
         listed = list(items)
         lead = list(takewhile(self._is_prompt, listed))
@@ -129,7 +133,8 @@ class FrameworkConversations:
         texts = [*([text_of({"role": "system", "content": system})] if system else []), *prompt]
         with self._lock:
             conversation, history = self._find(listed[len(lead) :], name, model)
-        beside = {"system": "\n\n".join(texts) or None, "tools": tools, "dialect": self._format.dialect}
+        definitions = None if tools is None else self._define_tools(tools)
+        beside = {"system": "\n\n".join(texts) or None, "tools": definitions, "dialect": self._format.dialect}
         return _BegunFit(conversation, conversation.projection, history, lead, beside)
 
     def _is_prompt(self, item: Any) -> bool:
@@ -145,7 +150,7 @@ class FrameworkConversations:
             if self._first is None:
                 self._first = Projection(**{"model": model, **self._options})
             found = FrameworkConversation(self._format, self._first.another(name=name), name)
-            # Once for a conversation: what it waits for is one reading of the store.
+            # Reads the store once for each conversation.
             count = found.resume(items) if name is not None else 0
         else:
             found = self._open.pop(at)
@@ -167,15 +172,15 @@ class FrameworkConversation:
         """The messages of each."""
         self._history: list[Message] = []
         self._shown: list[Any] = []
-        """What was given back last, where something of it is folded."""
+        """The objects returned last, if some of them are folded."""
         self._written: list[tuple[Sequence[Message], Any]] = []
         """Objects that were written, with their messages."""
 
     def count_known(self, items: list[Any]) -> tuple[int, bool]:
-        """How many of these objects are known, where they are the known history with or without more behind it; or -1.
-        And whether all of the history is among them.
+        """How many of these objects are known, if they begin with the known history, else -1; and whether the objects
+        are the history itself.
 
-        A framework that keeps what it was given back sends that with more behind it: it represents the same history.
+        A framework that keeps the folded list sends that list with more behind it: it represents the same history.
         """
         for known in (self._items, self._shown):
             if len(items) >= len(known) and (known or not self._items) and self._are_same(known, items[: len(known)]):
@@ -183,8 +188,9 @@ class FrameworkConversation:
         return -1, False
 
     def resume(self, items: list[Any]) -> int:
-        """After a restart: how many of these objects are the view that the store has of a named conversation, by a
-        framework that keeps what it was given back. They represent the whole history; 0 where they are not that view.
+        """How many of these objects are the view that the store has of a named conversation; 0 if they are not.
+
+        For a framework that keeps the folded list, after a restart: the view represents the whole history.
         """
         # The store has chat messages, so that objects of other wires cannot be compared with them.
         history = self.projection.history if self._format.dialect == "openai_chat" else []
@@ -193,9 +199,9 @@ class FrameworkConversation:
         view = self.projection.fit(history, dialect="openai_chat")
         read = [self._format.read(item) for item in items]
         ends = list(accumulate(map(len, read)))
-        said = [message for messages in read for message in messages]
-        if len(view) not in ends or list(map(digest, view)) != list(map(digest, said[: len(view)])):
-            # This one has taken the objects of the store for the host's.
+        listed = [message for messages in read for message in messages]
+        if len(view) not in ends or list(map(digest, view)) != list(map(digest, listed[: len(view)])):
+            # `fit` took the messages of the store for those of the host.
             self.projection = self.projection.another(name=self.name)
             return 0
         self._history, self._shown = history, items[: ends.index(len(view)) + 1]
@@ -204,7 +210,7 @@ class FrameworkConversation:
         return len(self._shown)
 
     def take(self, items: list[Any], known: int, is_whole: bool) -> list[Message]:
-        """Read what is behind the known objects, which are all of the history or its view; all of it as messages."""
+        """Read the objects behind the known ones; returns the whole history as messages."""
         if is_whole:
             # They may be other objects than before, and the newest are given back.
             self._items[:] = items[:known]
@@ -219,10 +225,10 @@ class FrameworkConversation:
         if known == items:
             return True
         read = self._format.read
-        said = self._read if known is self._items else map(read, known)
+        listed = self._read if known is self._items else map(read, known)
         return all(
             one is other or one == other or messages == read(other)
-            for one, other, messages in zip(known, items, said, strict=True)
+            for one, other, messages in zip(known, items, listed, strict=True)
         )
 
     def show(self, fitted: Sequence[Message]) -> tuple[list[Any], bool]:
@@ -252,13 +258,14 @@ class FrameworkConversation:
         """Each message with the index of its object; -1 where there is none."""
         places = [place for place, messages in enumerate(self._read) for _ in messages]
         known = [message for messages in self._read for message in messages]
-        for message, at in zip(fitted, places_among(fitted, known), strict=True):
+        is_plain = all(isinstance(message, dict) for message in (*fitted, *known))
+        for message, at in zip(fitted, (places_among if is_plain else _same_objects)(fitted, known), strict=True):
             yield (places[at] if at >= 0 else -1), message
 
 
 @dataclass(frozen=True, slots=True)
 class _BegunFit:
-    """A call whose history was read and is not fitted yet."""
+    """A call whose history is read and not yet fitted."""
 
     conversation: FrameworkConversation
     projection: Projection
@@ -269,6 +276,12 @@ class _BegunFit:
     def finish(self, fitted: Sequence[Message]) -> FittedMessages:
         objects, is_folded = self.conversation.show(fitted)
         return FittedMessages([*self.lead, *objects], is_folded, self.projection)
+
+
+def _same_objects(messages: Sequence[Any], history: Sequence[Any]) -> list[int]:
+    """The place of each message in a history; -1 for another object. For messages that are objects of an SDK."""
+    places = {id(message): at for at, message in enumerate(history)}
+    return [places.get(id(message), -1) for message in messages]
 
 
 def _is_whole(messages: Sequence[Message], read: Sequence[Message]) -> bool:
@@ -332,7 +345,7 @@ def usage_within(
 
 
 class OnceForEqual:
-    """A function that is asked once for as long as its arguments are equal; its answer is then the same object."""
+    """A function that is called once as long as its arguments are equal, and then returns the same object."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function

@@ -18,7 +18,6 @@ from clew.integrations.framework import (
     FittedMessages,
     FrameworkConversations,
     MessageFormat,
-    OnceForEqual,
     function_tools,
     usage_within,
 )
@@ -30,10 +29,9 @@ class ClewPlugin(BasePlugin):
 
     def __init__(self, *, name: str = "clew", **options: Any) -> None:
         super().__init__(name)
-        self.conversations = FrameworkConversations(FORMAT, **options)
-        self._tools = OnceForEqual(_tool_definitions)
+        self.conversations = FrameworkConversations(FORMAT, _tool_definitions, **options)
         self._calls: dict[tuple[str, str], FittedMessages] = {}
-        """What is being answered, by the invocation and its conversation."""
+        """The calls without a reply yet, by invocation and conversation."""
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         config, name = llm_request.config, _conversation_name(callback_context)
@@ -42,7 +40,7 @@ class ClewPlugin(BasePlugin):
             name=name,
             model=llm_request.model,
             system=_text_of(config.system_instruction),
-            tools=self._tools(config.tools),
+            tools=config.tools,
         )
         llm_request.contents = fitted.messages
         self._calls[callback_context.invocation_id, name] = fitted

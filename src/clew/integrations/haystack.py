@@ -75,9 +75,6 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-
 def read_message(item: Any) -> list[Message]:
     """A message of Haystack as chat messages: each result of a call is one of its own."""
     if item.tool_call_results:
@@ -101,13 +98,13 @@ def _result_text(result: Any) -> str:
     return "\n".join(getattr(part, "text", "") for part in result)
 
 
-def write_message(messages: Sequence[Message], came: Any) -> Any:
+def write_message(messages: Sequence[Message], original: Any) -> Any:
     """Changed or written chat messages as one of Haystack's."""
     if messages[0]["role"] == "tool":
-        return _write_results(messages, came)
+        return _write_results(messages, original)
     (message,) = messages
     text = text_of(message)
-    meta = dict(came.meta) if came is not None else None
+    meta = dict(original.meta) if original is not None else None
     if message["role"] != "assistant":
         make = ChatMessage.from_system if message["role"] == "system" else ChatMessage.from_user
         return make(text, meta=meta)
@@ -115,13 +112,13 @@ def write_message(messages: Sequence[Message], came: Any) -> Any:
     return ChatMessage.from_assistant(text or None, meta=meta, tool_calls=calls or None)
 
 
-def _write_results(messages: Sequence[Message], came: Any) -> Any:
-    """Results of calls; Haystack keeps in each the call that it came from."""
-    if came is None:
+def _write_results(messages: Sequence[Message], original: Any) -> Any:
+    """Results of calls; Haystack keeps in each its call."""
+    if original is None:
         (message,) = messages
         return ChatMessage.from_tool(text_of(message), ToolCall("tool", {}, message.get("tool_call_id")))
-    pairs = zip(messages, came.tool_call_results, strict=True)
-    return replace(came, _content=[replace(result, result=text_of(message)) for message, result in pairs])
+    pairs = zip(messages, original.tool_call_results, strict=True)
+    return replace(original, _content=[replace(result, result=text_of(message)) for message, result in pairs])
 
 
 FORMAT = MessageFormat(read_message, write_message)

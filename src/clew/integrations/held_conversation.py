@@ -1,4 +1,4 @@
-"""A conversation that another program holds, in Clew's store: what is new is added, folds are made and found again.
+"""A conversation of another program in Clew's store: new messages are added, folds are made and recognised.
 
 After a fold the program holds the folded list and continues behind it, so what it gives is no history. `HeldMessages`
 knows which message of the history each of them is; with it the history is put together again, and a list that the
@@ -41,20 +41,20 @@ class FoldRequest:
     focus: str | None = None
     force: bool = False
     memory: str = ""
-    """What Hermes' memory providers want in the handoff."""
+    """Text of Hermes' memory providers for the handoff."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldResult:
-    """What became of a list of messages."""
+    """The result of a fold of a list of messages."""
 
     messages: list[dict[str, Any]]
     compaction: Compaction | None
     status: EngineStatus
     numbers: Sequence[int | None] = ()
-    """Of each message its number in the history; None for a summary."""
+    """The number of each message in the history; None for a summary."""
     places: Sequence[int | None] = ()
-    """Of each message its place in the list that was given; None for one that was changed or written."""
+    """The place of each message in the given list; None for a changed or new one."""
 
     @property
     def changed(self) -> bool:
@@ -62,7 +62,7 @@ class FoldResult:
 
 
 class HeldMessages:
-    """The messages that Hermes holds, the history behind them, and which of it each one is."""
+    """The messages that a program holds, the history they represent, and the number of each in it."""
 
     def __init__(
         self,
@@ -72,15 +72,15 @@ class HeldMessages:
     ) -> None:
         self.history: list[Message] = list(history)
         self.numbers: list[int | None] = list(numbers)
-        """For each that is held its number in the history; None for a summary."""
+        """The number of each held message in the history; None for a summary."""
         self.held: list[Mapping[str, Any]] = list(held)
         self.places: list[int | None] = []
-        """Of each message that a fold left its place in the list from before; None for one that it wrote."""
+        """The place of each message of a fold in the list before it; None for one that the fold wrote."""
 
     def follow(self, messages: Sequence[Mapping[str, Any]]) -> bool:
-        """Become what Hermes holds now; False where that does not begin as the known list up to its last summary.
+        """Take over the current list of the program; False if it differs from the known list up to its last summary.
 
-        What was taken back or edited is cut off, and what is there now follows: the store makes a branch of it.
+        Messages that were removed or edited are cut off and replaced: the store makes a branch.
         """
         same = self.count_same(messages)
         if same < len(self.held):
@@ -97,7 +97,7 @@ class HeldMessages:
 
     @classmethod
     def after(cls, fold: CompactionEntry, history: Sequence[Message]) -> HeldMessages:
-        """What a program holds that took this fold and then got the rest of the history."""
+        """The list of a program that took this fold and then the rest of the history."""
         held: list[Message] = []
         numbers: list[int | None] = []
         for item in (*fold.view, Rows(fold.until, len(history))):
@@ -111,32 +111,32 @@ class HeldMessages:
 
     @classmethod
     def whole(cls, history: Sequence[Message]) -> HeldMessages:
-        """What a program holds that took no fold."""
+        """The list of a program that took no fold."""
         return cls(history, range(len(history)), history)
 
     def replace(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Become a list that the program compacted by itself: what it kept is found by the end of the history.
+        """Take over a list that the program compacted: the messages it kept are found by the end of the history.
 
-        What precedes that and is not known, as its own summary, follows the history, and so does what is behind it.
+        Unknown messages before and behind those, such as its summary, are appended to the history.
         """
         start, count = self._overlap(messages)
         known = len(self.history)
-        places = {_said(message): at for at, message in enumerate(self.history[: known - count])} if count else {}
+        places = {_identity(message): at for at, message in enumerate(self.history[: known - count])} if count else {}
         self.held, self.numbers = list(messages), []
         for at, message in enumerate(messages):
             if start <= at < start + count:
                 self.numbers.append(known - count + at - start)
-            elif at < start and (place := places.get(_said(message))) is not None:
+            elif at < start and (place := places.get(_identity(message))) is not None:
                 self.numbers.append(place)
             else:
                 self.numbers.append(len(self.history))
                 self.history.append(without_private_keys(message))
 
     def _overlap(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-        """Where the longest end of the history is in a list, and its length."""
+        """The start and the length of the longest end of the history in a list."""
         longest = (0, 0)
-        known = [_said(message) for message in self.history[-len(messages) :]]
-        given = [_said(message) for message in messages]
+        known = [_identity(message) for message in self.history[-len(messages) :]]
+        given = [_identity(message) for message in messages]
         for end in range(len(given), 0, -1):
             pairs = zip(reversed(known), reversed(given[:end]), strict=False)
             count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -150,15 +150,15 @@ class HeldMessages:
         return self.count_same(messages) > last
 
     def show(self, shown: Sequence[Message], numbers: Sequence[int | None]) -> list[dict[str, Any]]:
-        """What a fold left, as Hermes shall hold it: its own messages where they are unchanged."""
+        """The messages of a fold as the program gets them: its own objects where they are unchanged."""
         own = {number: held for number, held in zip(self.numbers, self.held, strict=True) if number is not None}
         was = {number: place for place, number in enumerate(self.numbers) if number is not None}
         folded: list[dict[str, Any]] = []
         self.places = []
         for message, number in zip(shown, numbers, strict=True):
             is_whole = number is not None and number in own and message is self.history[number]
-            came: Mapping[str, Any] = own[number] if is_whole and number is not None else message
-            copy = {key: value for key, value in came.items() if key != _PERSISTED}
+            original: Mapping[str, Any] = own[number] if is_whole and number is not None else message
+            copy = {key: value for key, value in original.items() if key != _PERSISTED}
             self.places.append(was[number] if is_whole and number is not None else None)
             is_ours = number is None or (not is_whole and _holds_summary(message))
             folded.append({**copy, _SUMMARY_FLAG: True} if is_ours else copy)
@@ -197,7 +197,7 @@ class HeldConversation:
         self.name = name
         """The session in the store that it began in."""
         self.engine: ContextEngine | None = None
-        """Of the open conversation; None before the first message is known."""
+        """The engine of the open conversation; None before its first message."""
         self._store = store
         self._memory = ""
         self._target = target
@@ -206,7 +206,7 @@ class HeldConversation:
         self._projected = ProjectedConversation(self._runtime, self._new(name))
         self._held: HeldMessages | None = None
         self._calls: list[tuple[CanonicalUsage, ModelTarget]] = []
-        """Usage of calls that preceded the session was there."""
+        """Usage of calls from before the session existed."""
         self._recall = RecallTool(store, "clew_recall")
         self._lock = asyncio.Lock()
 
@@ -220,7 +220,7 @@ class HeldConversation:
             return (await self._take(messages, target)).engine.get_status()
 
     async def fold(self, messages: list[dict[str, Any]], request: FoldRequest, target: ModelTarget) -> FoldResult:
-        """Compact now. The very list comes back where nothing was changed."""
+        """Compact now; returns the same list object if nothing was changed."""
         async with self._lock:
             conversation = await self._take(messages, target)
             self._memory = request.memory
@@ -274,8 +274,6 @@ class HeldConversation:
     async def close(self) -> None:
         await self._runtime.close()
 
-    # -- the history ---------------------------------------------------------------------------------------------------
-
     async def _take(self, messages: Sequence[Mapping[str, Any]], target: ModelTarget) -> Conversation:
         if self._held is None or not self._held.follow(messages):
             self._held = await self._restored(messages)
@@ -286,7 +284,7 @@ class HeldConversation:
         return conversation
 
     async def _restored(self, messages: Sequence[Mapping[str, Any]]) -> HeldMessages:
-        """What is known of the conversation in the store, with this list as what its program holds now."""
+        """The conversation as the store has it, with this list as the one that the program holds."""
         tip = await self._tip(messages)
         if tip is None:
             self._projected = ProjectedConversation(self._runtime, self._new(self.name))
@@ -294,7 +292,7 @@ class HeldConversation:
             held.follow(messages)
             return held
         history = [row.message for row in await self._store.messages(tip)]
-        # A program may hold what an earlier fold left: the newest was undone since, or its answer came too late.
+        # A program may hold an earlier fold: the newest was undone, or its answer arrived too late.
         folds = [HeldMessages.after(fold.entry, history) for fold in reversed(await self._store.compactions(tip))]
         for held in (*folds, HeldMessages.whole(history)):
             if held.starts(messages) and held.follow(messages):
@@ -305,7 +303,7 @@ class HeldConversation:
             held = HeldMessages.whole(history)
             held.replace(messages)
             return held
-        # Another list altogether: it begins anew, or behind the longest known beginning.
+        # An unrelated list: it becomes a new session, or a branch behind the longest known beginning.
         self._projected = ProjectedConversation(self._runtime, self._new(None))
         held = HeldMessages()
         held.follow(messages)
@@ -334,7 +332,7 @@ class HeldConversation:
             del self._calls[0]
 
     def _with_memory(self, make: EngineFactory) -> EngineFactory:
-        """Engines whose summaries hold what the memory providers of Hermes had to say."""
+        """Engines whose summaries contain the text of Hermes' memory providers."""
 
         def make_engine(setup: Any) -> ContextEngine:
             engine = make(setup)
@@ -356,7 +354,7 @@ class HeldConversation:
 
 
 def without_private_keys(message: Mapping[str, Any]) -> Message:
-    """A message without what Hermes notes in it for itself."""
+    """A message without the private keys of Hermes."""
     return {key: value for key, value in message.items() if not key.startswith("_")}  # type: ignore[return-value]
 
 
@@ -382,10 +380,10 @@ def _holds_summary(message: Mapping[str, Any]) -> bool:
 
 
 def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return one is other or _said(one) == _said(other)
+    return one is other or _identity(one) == _identity(other)
 
 
-def _said(message: Mapping[str, Any]) -> tuple[Any, ...]:
+def _identity(message: Mapping[str, Any]) -> tuple[Any, ...]:
     # Hermes' own database gives texts back without the spaces around them, and keys that were not there before.
     plain: Message = message  # type: ignore[assignment]
     called = tuple(call.get("id") for call in calls_of(plain))

@@ -33,14 +33,14 @@ _Result = TypeVar("_Result")
 ENGINE_NAME = "clew"
 SOURCE = "hermes"
 _REVIEW_THREAD = "bg-review"
-"""Hermes' own look back at a session: it carries the session's id and is no part of it."""
+"""The thread in which Hermes reviews a session: it has the session's id and is no part of the session."""
 _MAX_GROWTH = 0.05
-"""Of the threshold: an estimate that has grown no more than this since a fold says nothing new."""
+"""A share of the threshold. An estimate that grew by less since a fold is not used."""
 
 RECALL_SCHEMA: dict[str, Any] = {
     "name": "clew_recall",
     "description": (
-        "Search everything said or run in this and earlier conversations, or open it word for word. It brings back "
+        "Search everything said or run in this and earlier conversations, or open it word for word. It returns "
         "the exact words of what a handoff folded: m12 there is message 12 of this conversation (open=m12). "
         "Give query to search, or open to read."
     ),
@@ -63,7 +63,7 @@ class SharedStore:
         self.environ = environ
         self.settings = _settings_of(environ)
         self._loop = EventLoopThread()
-        self._stack: AsyncExitStack | None = None
+        self._stack = AsyncExitStack()
         self._store: Store | None = None
         self._opening = asyncio.Lock()
 
@@ -72,19 +72,16 @@ class SharedStore:
         return self._loop.run(self._with_store(work))
 
     def close(self) -> None:
-        if self._stack is not None:
-            self._loop.run(self._stack.aclose())
-        self._stack = self._store = None
+        self._loop.run(self._stack.aclose())
+        self._store = None
         self._loop.stop()
 
     async def _with_store(self, work: Callable[[Store], Coroutine[Any, Any, _Result]]) -> _Result:
         async with self._opening:
             if self._store is None:
-                stack = AsyncExitStack()
                 place = store_place(self.settings.store.url, self.environ)
                 embedder = installed_embedder(wanted=self.settings.store.vectors)
-                self._store = await stack.enter_async_context(open_store(str(place), embedder=embedder))
-                self._stack = stack
+                self._store = await self._stack.enter_async_context(open_store(str(place), embedder=embedder))
         return await work(self._store)
 
 
@@ -275,7 +272,7 @@ class HermesContextEngine:
             try:
                 result = self._shared.run(lambda store: self._open(store).fold(messages, request, target))
             except ClewError as problem:
-                logger.warning("the conversation was not folded and goes on as it was: %s", problem)
+                logger.warning("the conversation was not folded and continues unchanged: %s", problem)
                 self._last_compress_aborted, self._last_summary_error = True, str(problem)
                 return messages
             self._note_outcome(messages, result)
@@ -384,7 +381,7 @@ _ENGINES: WeakValueDictionary[str, HermesContextEngine] = WeakValueDictionary()
 
 
 def register(ctx: Any) -> None:
-    """What Hermes' plugin loader calls."""
+    """Register the engine; called by the plugin loader of Hermes."""
     from agent.auxiliary_client import call_llm
     from agent.context_engine import ContextEngine
 

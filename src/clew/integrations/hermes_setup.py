@@ -1,25 +1,22 @@
-"""Hermes' own config: the two keys that make it use Clew, written into it, taken out again, and looked at.
+"""Hermes' config: writing, removing and checking the two keys that make Hermes use Clew.
 
-Hermes wants both `plugins.enabled` and `context.engine`; with one of them alone it continues with its built-in engine,
-and says so in its log only. What is written here changes nothing else in the file, and what was changed is noted, so
-that undoing it gives back the bytes from before.
+Hermes needs both `plugins.enabled` and `context.engine`; with only one it uses its built-in engine and says so in its
+log only. Nothing else in the file changes, and the change is noted, so that the undo restores the file byte for byte.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from clew.config import clew_home, replace_file
+from clew.config import clew_home, program_folder, replace_file
 from clew.config.yaml_file import parse_yaml, with_key, with_list_item, without_key, without_list_item
 from clew.errors import ConfigProblem, InvalidConfig
 from clew.integrations.inside_setup import FileChange
@@ -39,7 +36,7 @@ _IMPORTS = (
 
 @dataclass(frozen=True, slots=True)
 class HermesConfig:
-    """What Hermes' config says about Clew."""
+    """The parts of Hermes' config about Clew."""
 
     path: Path
     exists: bool
@@ -59,7 +56,7 @@ class HermesConfig:
 
 @dataclass(frozen=True, slots=True)
 class HermesCheck:
-    """Whether Hermes uses Clew, as far as its config and its interpreter tell."""
+    """Whether Hermes uses Clew, judged by its config and its interpreter."""
 
     config: str
     problems: tuple[str, ...]
@@ -73,19 +70,11 @@ class HermesCheck:
 
 def hermes_config_path(environ: Mapping[str, str]) -> Path:
     """Where Hermes' config is, or would be: HERMES_HOME, else .hermes in the home folder."""
-    chosen = environ.get("HERMES_HOME", "").strip()
-    home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 (Path raises where no home is known)
-    if chosen:
-        folder = Path(home) / chosen[2:] if chosen.startswith("~/") else Path(chosen)
-    elif sys.platform == "win32" and environ.get("LOCALAPPDATA"):
-        folder = Path(environ["LOCALAPPDATA"]) / "hermes"
-    else:
-        folder = Path(home) / ".hermes"
-    return folder / "config.yaml"
+    return program_folder(environ, "HERMES_HOME", ".hermes", windows="hermes") / "config.yaml"
 
 
 def read_hermes_config(environ: Mapping[str, str]) -> HermesConfig:
-    """What Hermes' config says; `InvalidConfig` where it cannot be read."""
+    """Read Hermes' config; raises `InvalidConfig` if it cannot be read."""
     path = hermes_config_path(environ)
     text = _read(path)
     values = _plain_values(text or "", path)
@@ -103,7 +92,7 @@ def read_hermes_config(environ: Mapping[str, str]) -> HermesConfig:
 
 
 def planned_hermes_change(environ: Mapping[str, str], *, undo: bool = False) -> FileChange:
-    """What a setup would change in the config, or with `undo` what would be taken back."""
+    """The change of a setup, or with `undo` of its undo."""
     config = read_hermes_config(environ)
     text = _read(config.path)
     after = _undone(config, text, environ) if undo else _with_both_keys(config, text)
@@ -174,7 +163,7 @@ def check_hermes(environ: Mapping[str, str]) -> HermesCheck | None:
     if not config.names_clew:
         return None
     problems = []
-    silent = "Hermes goes on with its built-in engine and says so in its log only; `clew setup hermes` sets both"
+    silent = "Hermes uses its built-in engine and says so in its log only; `clew setup hermes` sets both"
     if config.is_disabled:
         problems.append(f"{DISABLED} names {NAME}, which wins: take it out of that list")
     elif not config.is_enabled:
@@ -204,7 +193,7 @@ def _import_failure(python: str, environ: Mapping[str, str]) -> str:
     """Why the plugin cannot be loaded there; nothing where it can."""
     try:
         done = subprocess.run(
-            # -P keeps the current folder, which may be anybody's project, off the module path.
+            # -P keeps the current folder, which may be a project, off the module path.
             [python, "-P", "-c", _IMPORTS],
             capture_output=True,
             text=True,
@@ -214,9 +203,6 @@ def _import_failure(python: str, environ: Mapping[str, str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{type(error).__name__}: {error}"
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it failed"])[-1]
-
-
-# -- the file ----------------------------------------------------------------------------------------------------------
 
 
 def _read(path: Path) -> str | None:
@@ -262,7 +248,7 @@ def _without_edits(text: str, noted: Mapping[str, Any]) -> str | None:
 
 
 def _noted(environ: Mapping[str, str], path: Path) -> dict[str, Any]:
-    """What the setup noted of this file: its text before and after; empty where it noted nothing."""
+    """The note of the setup about this file, with its text before and after; empty if there is none."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         noted = json.loads(_notes_path(environ).read_text("utf-8"))
         return dict(noted) if noted["config"] == str(path) else {}

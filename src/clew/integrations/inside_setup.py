@@ -1,24 +1,24 @@
 """Plugins of Clew inside other agents: which there are, where they go, and how they are put there and taken out.
 
-A plugin is a few files of the program's own kind, shipped in this package. Programs that find plugins by their place
-need no change of their config; where one does, the bytes from before are kept, so that undoing gives them back.
+A plugin is a few files in the program's language, shipped in this package. Most programs find plugins by their folder.
+Where the config must name the plugin, its earlier text is kept, so that the undo restores it byte for byte.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from clew.config import clew_home, replace_file
+from clew.config import clew_home, program_folder, replace_file
 from clew.errors import ConfigProblem, InvalidConfig
 
 _MARK = "Clew inside"
-"""In every plugin: a file without it is somebody else's."""
+"""Marks every plugin file of Clew; a file without it is not ours."""
 _BACKUP = "inside-setup-{}.json"
 
 
@@ -28,17 +28,25 @@ class InsideProgram:
 
     name: str
     title: str
-    place: Callable[[Path, Mapping[str, str]], Path]
-    """The folder that the files go to."""
-    config: Callable[[Path, Mapping[str, str]], Path] | None = None
-    """The JSON config of a program that must name the plugin."""
+    variable: str
+    """The environment variable that names its folder."""
+    folder: str
+    """That folder without the variable, below the home folder."""
+    place: str
+    """The folder of the plugin in it."""
+    config: str = ""
+    """The JSON config in it, of a program that must name the plugin."""
     values: tuple[tuple[tuple[str, ...], Any], ...] = ()
-    """What is set there: keys and value."""
+    """What is set in the config: keys and value."""
+
+    def path(self, environ: Mapping[str, str], name: str) -> Path:
+        """A path in the folder of the program."""
+        return program_folder(environ, self.variable, self.folder) / name
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file before and after; None where there is none."""
+    """A file before and after; None if it does not exist."""
 
     path: Path
     before: str | None
@@ -51,24 +59,17 @@ class FileChange:
         return self.before != self.after
 
 
-def _in(variable: str, default: str, *names: str) -> Callable[[Path, Mapping[str, str]], Path]:
-    def place(home: Path, environ: Mapping[str, str]) -> Path:
-        chosen = environ.get(variable, "").strip()
-        folder = home / default if not chosen else home / chosen[2:] if chosen.startswith("~/") else Path(chosen)
-        return folder.joinpath(*names)
-
-    return place
-
-
 INSIDE_PROGRAMS = (
-    InsideProgram("claude-code", "Claude Code", _in("CLAUDE_CONFIG_DIR", ".claude", "skills", "clew")),
-    InsideProgram("opencode", "opencode", _in("XDG_CONFIG_HOME", ".config", "opencode", "plugin")),
-    InsideProgram("pi", "pi", _in("PI_CODING_AGENT_DIR", ".pi/agent", "extensions")),
+    InsideProgram("claude-code", "Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "skills/clew"),
+    InsideProgram("opencode", "opencode", "XDG_CONFIG_HOME", ".config", "opencode/plugin"),
+    InsideProgram("pi", "pi", "PI_CODING_AGENT_DIR", ".pi/agent", "extensions"),
     InsideProgram(
         "openclaw",
         "OpenClaw",
-        _in("OPENCLAW_STATE_DIR", ".openclaw", "extensions", "clew"),
-        _in("OPENCLAW_STATE_DIR", ".openclaw", "openclaw.json"),
+        "OPENCLAW_STATE_DIR",
+        ".openclaw",
+        "extensions/clew",
+        "openclaw.json",
         (
             (("agents", "defaults", "compaction", "provider"), "clew"),
             (("plugins", "entries", "clew", "enabled"), True),
@@ -82,9 +83,10 @@ def inside_program(name: str) -> InsideProgram:
 
 
 def planned_changes(program: InsideProgram, environ: Mapping[str, str], *, undo: bool = False) -> list[FileChange]:
-    """What a setup would change, or with `undo` what would be taken back. `InvalidConfig` where it cannot be."""
-    home = _home(environ)
-    folder = program.place(home, environ)
+    """The changes of a setup, or with `undo` of its undo; raises `InvalidConfig` if it cannot be done."""
+    if not (environ.get("HOME") or environ.get("USERPROFILE")):
+        raise InvalidConfig([ConfigProblem("environment", "HOME", "is not set", "set it to your home folder")])
+    folder = program.path(environ, program.place)
     changes = []
     for name, text in _shipped(program.name):
         path = folder / name
@@ -92,25 +94,24 @@ def planned_changes(program: InsideProgram, environ: Mapping[str, str], *, undo:
         if before is not None and before != text and _MARK not in before:
             raise InvalidConfig([ConfigProblem(str(path), "", "is no file of Clew", "move it away, and set up again")])
         changes.append(FileChange(path, before, None if undo else text))
-    if program.config is not None:
-        changes.append(_config_change(program, program.config(home, environ), environ, undo=undo))
+    if program.config:
+        changes.append(_config_change(program, program.path(environ, program.config), environ, undo=undo))
     return changes
 
 
 def apply_changes(
     program: InsideProgram, changes: list[FileChange], environ: Mapping[str, str], *, undo: bool = False
 ) -> list[FileChange]:
-    """Write them; those that were needed come back."""
+    """Write the changes; returns those that were needed."""
     needed = [change for change in changes if change.is_change]
     backup = clew_home(environ) / _BACKUP.format(program.name)
-    config = program.config(_home(environ), environ) if program.config else None
     for change in needed:
-        if change.path == config and not undo:
+        if change.is_config and not undo:
             noted = {"config": str(change.path), "before": change.before, "after": change.after}
             replace_file(backup, json.dumps(noted))
         if change.after is None:
             change.path.unlink(missing_ok=True)
-            _remove_empty(change.path.parent, program.place(_home(environ), environ))
+            _remove_empty(change.path.parent, program.path(environ, program.place))
             continue
         mode = change.path.stat().st_mode & 0o777 if change.path.exists() else 0o644
         replace_file(change.path, change.after)
@@ -166,7 +167,7 @@ def _undone(program: InsideProgram, path: Path, text: str | None, environ: Mappi
                 return before
     if text is None:
         return None
-    # Something else was changed since: our values alone are replaced by those from before, or taken out.
+    # The file was edited since: only our values are set back to the earlier ones, or removed.
     read, former = _json(path, text), _json(path, before)
     changed = False
     for keys, value in program.values:
@@ -214,10 +215,3 @@ def _remove_empty(folder: Path, top: Path) -> None:
     while folder.is_dir() and not any(folder.iterdir()) and (folder == last or (top in folder.parents)):
         folder.rmdir()
         folder = folder.parent
-
-
-def _home(environ: Mapping[str, str]) -> Path:
-    named = environ.get("HOME") or environ.get("USERPROFILE")
-    if not named:
-        raise InvalidConfig([ConfigProblem("environment", "HOME", "is not set", "set it to your home folder")])
-    return Path(named)

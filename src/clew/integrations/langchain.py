@@ -23,7 +23,6 @@ from clew.integrations.framework import (
     FittedMessages,
     FrameworkConversations,
     MessageFormat,
-    OnceForEqual,
     assistant_message,
     picture_part,
     text_part,
@@ -46,8 +45,7 @@ class ClewMiddleware(AgentMiddleware):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        self.conversations = FrameworkConversations(FORMAT, **options)
-        self._tools = OnceForEqual(_tool_definitions)
+        self.conversations = FrameworkConversations(FORMAT, _tool_definitions, **options)
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         fitted = self.conversations.fit(request.messages, **self._beside(request))
@@ -63,8 +61,7 @@ class ClewMiddleware(AgentMiddleware):
 
     def _beside(self, request: Any) -> dict[str, Any]:
         system = request.system_message.text if request.system_message is not None else None
-        tools = self._tools(request.tools)
-        return {"name": _thread(), "model": _model_name(request.model), "system": system, "tools": tools}
+        return {"name": _thread(), "model": _model_name(request.model), "system": system, "tools": request.tools}
 
 
 class ClewStateMiddleware(AgentMiddleware):

@@ -31,7 +31,7 @@ _WIRES: dict[str, tuple[DialectName, str, str]] = {
 }
 """By the type of a call: its dialect, and the fields that have its messages and its system prompt."""
 MAX_WAITING = 1_000
-"""Calls whose usage is waited for; the oldest is forgotten then."""
+"""Calls whose usage is awaited; beyond that the oldest is dropped."""
 
 
 class ClewHook(CustomLogger):
@@ -46,7 +46,7 @@ class ClewHook(CustomLogger):
 
     @property
     def conversations(self) -> Sequence[FrameworkConversations]:
-        """Those of each model and wire."""
+        """One for each model and wire."""
         return list(self._conversations.values())
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Any, call_type: Any) -> Any:

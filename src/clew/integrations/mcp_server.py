@@ -55,7 +55,7 @@ PROMPTS = (
         description="Go on with an earlier session, of any agent, by its handoff",
         arguments=[
             types.PromptArgument(name="session", description="id or title; the newest without", required=False),
-            types.PromptArgument(name="focus", description="what to tell in full", required=False),
+            types.PromptArgument(name="focus", description="what to keep in full", required=False),
         ],
     ),
 )
@@ -170,7 +170,7 @@ class RecallServer:
         listed = json.dumps(found["hits"], ensure_ascii=False, indent=1)
         return (
             f"What was done on this in earlier sessions: {topic}\n\nHere are the best hits in their records. Read on "
-            "with clew_open and clew_search of the server clew where these are not enough. Then tell in short "
+            "with clew_open and clew_search of the server clew where these are not enough. Then say in short "
             "what was asked, tried, decided and left open, each with its session and message.\n\n"
             f"{fenced('records of earlier sessions', listed)}"
         )
@@ -183,7 +183,7 @@ class RecallServer:
         return (
             f"Take over the session {name} ({folded.get('title', 'without a title')}). Below is its "
             "record, folded: what was done may already be in the files. m12 in it is message 12; clew_open of the "
-            "server clew reads it word for word. Say in a few lines where it stands and what is left to do, and then "
+            "server clew reads it word for word. Say in a few lines what is done and what is left to do, and then "
             f"wait for what I want.\n\n{fenced(f'session {name}', transcript)}"
         )
 

@@ -89,7 +89,7 @@ MCP_SETUPS = (
 
 @dataclass(frozen=True, slots=True)
 class McpCheck:
-    """What a client's config says about the server."""
+    """The server in the config of a client."""
 
     client: str
     config: str
@@ -101,7 +101,7 @@ def server_command(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The words that start the server, wherever the client is started: with a whole path, unless a link leads here."""
     found = shutil.which("clew", path=environ.get("PATH"))
     own = Path(sys.executable).with_name("clew")
-    # Found in a folder of its own, it is there only while that environment is active.
+    # A program in the environment's own folder is found only while that environment is active.
     if found and Path(found).parent != own.parent and Path(found).resolve() == own.resolve():
         return ("clew", "mcp")
     # Clients start it in the folder of a project: -P keeps that folder off the module path.

@@ -33,7 +33,7 @@ class RecallServerTool:
     title: str
     about: str
     parameters: Mapping[str, tuple[str, str]]
-    """Each with its type, and what it is."""
+    """Type and description of each."""
     answer: Answer
     required: tuple[str, ...] = ()
 
@@ -135,7 +135,7 @@ TOOLS = (
     RecallServerTool(
         "clew_state",
         "State of a session",
-        "A session: its size, first and last request, and how its files, tests, tasks and rules stand.",
+        "A session: its size, first and last request, and the state of its files, tests, tasks and rules.",
         {"session": _SESSION},
         _state,
         ("session",),
@@ -148,7 +148,7 @@ TOOLS = (
         {
             "session": _SESSION,
             "tokens": (_WHOLE, f"{MIN_TOKENS} to {MAX_TOKENS}; default {USUAL_TOKENS}"),
-            "focus": (_TEXT, "what to tell in full"),
+            "focus": (_TEXT, "what to keep in full"),
         },
         _handoff,
         ("session",),

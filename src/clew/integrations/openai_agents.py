@@ -59,17 +59,13 @@ class ClewInputFilter(RunHooks[Any]):
     """Shows the model a view of a run's items, folded once; the run keeps every item. One serves any number of runs."""
 
     def __init__(self, **options: Any) -> None:
-        self.conversations = FrameworkConversations(FORMAT, **options)
-        self._tools = OnceForEqual(_tool_definitions)
+        self.conversations = FrameworkConversations(FORMAT, _tool_definitions, **options)
 
     async def __call__(self, call: Any) -> ModelInputData:
-        asked = call.model_data
-        beside = {
-            "model": _model_name(call.agent),
-            "system": asked.instructions,
-            "tools": self._tools(call.agent.tools),
-        }
-        fitted = await self.conversations.afit(asked.input, **beside)
+        asked, agent = call.model_data, call.agent
+        fitted = await self.conversations.afit(
+            asked.input, model=_model_name(agent), system=asked.instructions, tools=agent.tools
+        )
         _call.set(fitted)
         return ModelInputData(fitted.messages, asked.instructions)
 
@@ -172,14 +168,14 @@ class ClewSession(SessionABC):
         self._history = History("responses")
         self._history.extend(items)
         if not items:
-            await self._go_on_as(store, (await store.branch(self._current, 0)).id)
+            await self._continue_as(store, (await store.branch(self._current, 0)).id)
             return
         synced = await store.sync(_new_messages(items), session=self._current, new=self._new(), is_exact=True)
         was, now = await store.session(self._current), await store.session(synced.session)
         if now.conversation != was.conversation:
-            await self._go_on_as(store, now.id)
+            await self._continue_as(store, now.id)
 
-    async def _go_on_as(self, store: Store, session: str) -> None:
+    async def _continue_as(self, store: Store, session: str) -> None:
         self._successors = [*self._successors, session]
         await store.set_state(self.session_id, {_SUCCESSORS: self._successors})
         self._follow()
@@ -190,12 +186,12 @@ class ClewSession(SessionABC):
         for session in (*reversed(self._successors), self.session_id):
             for each in await store.sessions_of((await store.session(session)).conversation):
                 await runtime.forget(each.id)
-            with suppress(InUse):  # one that somebody branched off stays
+            with suppress(InUse):  # a session with a branch stays
                 await store.delete(session)
         started = await store.start_session(self._new())
         self._items, self._history, self._successors = [], History("responses"), []
         if await store.messages(started.id):
-            await self._go_on_as(store, (await store.branch(started.id, 0)).id)
+            await self._continue_as(store, (await store.branch(started.id, 0)).id)
         self._follow()
 
     def _follow(self) -> None:

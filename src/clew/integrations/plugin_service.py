@@ -20,7 +20,7 @@ from clew import __version__
 from clew.errors import ClewError, InvalidArgument, InvalidMessage
 from clew.gateway import TOKEN_HEADER, Refusal, is_same_secret
 from clew.handoff import unwrap
-from clew.integrations.held_conversation import FoldRequest, FoldResult, HeldConversation
+from clew.integrations.held_conversation import FoldRequest, FoldResult, HeldConversation, without_private_keys
 from clew.messages import Message, read_conversation, text_of
 from clew.store import Store, plugin_session_id
 from clew.turn import ModelTarget, RuntimeOptions, message_text
@@ -46,9 +46,9 @@ class FoldCall(Struct, frozen=True):
     tokens: int | None = None
     focus: str | None = None
     kept_from: Annotated[int, Meta(ge=0)] | None = None
-    """Place of the first message that the program keeps by itself; None: it keeps none."""
+    """The place of the first message that the program keeps itself; None: it keeps none."""
     is_more: bool = False
-    """Whether the messages follow those of earlier calls, in place of being all that the program holds."""
+    """Whether the messages follow those of earlier calls; else they are all that the program holds."""
 
     @property
     def target(self) -> ModelTarget:
@@ -94,8 +94,6 @@ class PluginService:
             await conversation.close()
         self._open.clear()
 
-    # -- calls ---------------------------------------------------------------------------------------------------------
-
     async def _hello(self, request: web.Request) -> web.Response:
         self._admit(request)
         return web.json_response({"clew": __version__, "store": self._store.where})
@@ -135,8 +133,6 @@ class PluginService:
             raise Refusal(400, str(problem)) from problem
         return web.json_response({"text": result.text, "is_error": result.is_error})
 
-    # -- parts ---------------------------------------------------------------------------------------------------------
-
     def _admit(self, request: web.Request) -> None:
         if not is_same_secret(request.headers.get(TOKEN_HEADER, ""), self._token):
             raise Refusal(401, "this service is for plugins of its own user, which read its token from a private file")
@@ -172,11 +168,11 @@ class PluginService:
 
 
 def _folded(result: FoldResult, call: FoldCall, session: str | None) -> dict[str, Any]:
-    """The answer to a fold: each message that stays by its place, the others as they are written."""
+    """The answer to a fold: kept messages by their place, the others in full."""
     done = result.compaction
     items: list[dict[str, Any]] = []
     for message, place in zip(result.messages, result.places, strict=True):
-        items.append({"place": place} if place is not None else {"message": _plain(message)})
+        items.append({"place": place} if place is not None else {"message": without_private_keys(message)})
     behind = [number for number in result.numbers if number is not None]
     tail = _tail_start(result)
     kept_from = None if call.kept_from is None else max(call.kept_from, min(tail, len(call.messages)))
@@ -193,32 +189,28 @@ def _folded(result: FoldResult, call: FoldCall, session: str | None) -> dict[str
 
 
 def _tail_start(result: FoldResult) -> int:
-    """The number of the first message behind the last handoff, from which on everything stayed."""
+    """The number of the first message behind the last handoff: all from there on are kept."""
     last = max((at for at, message in enumerate(result.messages) if _handoff(message)), default=-1)
     numbers = [number for number in result.numbers[last + 1 :] if number is not None]
     return min(numbers, default=0)
 
 
 def _as_text(result: FoldResult, kept_from: int | None) -> str:
-    """The handoff, and behind it each message that stayed and that the program does not keep by itself."""
+    """The handoff, followed by the kept messages that the program does not keep itself."""
     handoffs, others = [], []
     for message, number in zip(result.messages, result.numbers, strict=True):
         if _handoff(message):
-            handoffs.append(text_of(_plain(message)))
+            handoffs.append(text_of(without_private_keys(message)))
         elif kept_from is None or (number is not None and number < kept_from):
             label = "" if number is None else f"m{number}, "
-            others.append(f"[{label}{message['role']}]\n{message_text(_plain(message))}")
+            others.append(f"[{label}{message['role']}]\n{message_text(without_private_keys(message))}")
     if others:
         others.insert(0, "Messages from before, word for word or shortened where they say so:")
     return "\n\n".join((*handoffs, *others))
 
 
 def _handoff(message: Mapping[str, Any]) -> bool:
-    return unwrap(_plain(message)) is not None
-
-
-def _plain(message: Mapping[str, Any]) -> Message:
-    return {key: value for key, value in message.items() if not key.startswith("_")}  # type: ignore[return-value]
+    return unwrap(without_private_keys(message)) is not None
 
 
 def _followed(stored: Sequence[Message], more: list[Message]) -> list[Message]:

@@ -33,7 +33,6 @@ from pydantic_ai.messages import (
 from clew.integrations.blocks import BlockFormat
 from clew.integrations.framework import (
     FrameworkConversations,
-    OnceForEqual,
     as_content,
     function_tools,
     picture_part,
@@ -49,9 +48,8 @@ class ClewCapability(AbstractCapability[Any]):
     """Keeps the messages of an agent's requests inside the window; one serves all runs of its agent."""
 
     def __init__(self, *, persistent: bool = False, **options: Any) -> None:
-        self.conversations = FrameworkConversations(FORMAT, **options)
+        self.conversations = FrameworkConversations(FORMAT, _tool_definitions, **options)
         self._persistent = persistent
-        self._tools = OnceForEqual(_tool_definitions)
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         asked = request_context.model_request_parameters
@@ -60,7 +58,7 @@ class ClewCapability(AbstractCapability[Any]):
             name=ctx.conversation_id,
             model=request_context.model.model_name,
             system=_instructions(asked, request_context.messages),
-            tools=self._tools(asked.function_tools),
+            tools=asked.function_tools,
         )
         request_context.messages = fitted.messages
         if self._persistent:
@@ -121,7 +119,7 @@ class PydanticBlocks(BlockFormat):
     def write_result(self, message: Message, original: Any) -> Any:
         if original is None:
             return ToolReturnPart("tool", text_of(message), message.get("tool_call_id", ""))
-        return original if self.read_result(original) == message else replace(original, content=text_of(message))
+        return replace(original, content=text_of(message))
 
     def write_call(self, call: ToolCall, original: Any) -> Any:
         arguments = call["function"]["arguments"]

@@ -1,4 +1,4 @@
-"""What another agent may ask about the sessions of a store: search, open, list and fold them, and tell their state.
+"""What other agents can do with the sessions of a store: search, open, list and fold them, and read their state.
 
 Every answer is a JSON object of bounded size, with what to ask for next. No conversation is changed. Only those of
 the person at this machine are visible, also where others have some in the store.
@@ -53,7 +53,7 @@ _ROWS_AT_ONCE = 200
 _NEAR = 5
 _EVERY_SESSION = 100_000
 _REQUEST_CHARS = 300
-_SAID_CHARS = 20_000
+_SEARCHED_CHARS = 20_000
 """How much of a message is searched for the words of a person."""
 _MOST_OF_A_KIND = 4
 _CALL_CHARS = 60
@@ -62,7 +62,7 @@ _CALL_CHARS = 60
 
 @dataclass(frozen=True, slots=True)
 class SessionQuery:
-    """What is searched for."""
+    """A search."""
 
     words: str
     session: str = ""
@@ -75,7 +75,7 @@ class SessionQuery:
 
 
 class SessionRecall:
-    """Reads a store for another agent. `importing` tells how far an import in the background is."""
+    """Reads a store for another agent. `importing` returns the progress of an import in the background."""
 
     def __init__(
         self, store: Store, *, redacts: bool = True, importing: Callable[[], Mapping[str, Any]] | None = None
@@ -83,8 +83,6 @@ class SessionRecall:
         self._store = store
         self._texts = RecalledText(redacts)
         self._importing = importing
-
-    # -- searching -----------------------------------------------------------------------------------------------------
 
     async def search(self, query: SessionQuery) -> dict[str, Any]:
         """The best hits for any of the words, a page at a time."""
@@ -139,7 +137,7 @@ class SessionRecall:
         return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
     async def _excerpts(self, hit: SearchHit) -> str:
-        """What a hit shows, without secrets: these are looked for in the whole text, since an excerpt may cut one."""
+        """The excerpts of a hit without secrets, which are searched in the whole text: an excerpt may cut one."""
         whole = ""
         if hit.kind == "output":
             output = await self._store.output(hit.ref, owner=OWNER)
@@ -153,8 +151,6 @@ class SessionRecall:
             text = self._texts.part(whole, it.start, len(it.text)).text if is_there else self._texts.whole(it.text)
             clean.append(f"{'' if it.is_start else '… '}{text}{'' if it.is_end else ' …'}")
         return "\n".join(clean)
-
-    # -- opening -------------------------------------------------------------------------------------------------------
 
     async def open(self, name: str, wanted: str = "m0-", words: str = "", chars: int | None = None) -> dict[str, Any]:
         """Messages by number, word for word; of long ones the part around some words."""
@@ -188,8 +184,6 @@ class SessionRecall:
             return [link.number for link in links]
         return [{"message": link.number, "call": self._texts.line(link.call, _CALL_CHARS)} for link in links]
 
-    # -- compressing --------------------------------------------------------------------------------------
-
     async def compress(self, name: str, tokens: int = USUAL_TOKENS, focus: str | None = None) -> dict[str, Any]:
         """A whole session in so many tokens: how it began, a handoff, how it ended. Numbers in it open messages."""
         session = await self.find(name)
@@ -210,10 +204,8 @@ class SessionRecall:
             "messages": shown,
         }
 
-    # -- state ---------------------------------------------------------------------------------------------------------
-
     async def state(self, name: str) -> dict[str, Any]:
-        """One session: its size, compactions, usage, first and last request, and how files, tests, tasks ... stand."""
+        """One session: its size, compactions, usage, first and last request, state of files, tests, tasks ..."""
         session = await self.find(name)
         view = await self._store.view(session.id, owner=OWNER, keep_damaged=True)
         made = await self._store.compactions(session.id, owner=OWNER, keep_damaged=True)
@@ -260,7 +252,7 @@ class SessionRecall:
         return {**answer, **self._import_note()}
 
     async def view(self, name: str) -> dict[str, Any]:
-        """What the model of a session sees now, the newest messages of it that fit on a page."""
+        """The newest messages of the current view of a session, as many as fit on a page."""
         session = await self.find(name)
         view = await self._store.view(session.id, owner=OWNER, keep_damaged=True)
         shown: list[dict[str, Any]] = []
@@ -309,8 +301,6 @@ class SessionRecall:
         tips = [await self._store.get_compression_tip(it.id, owner=OWNER) for it in by_conversation.values()]
         return [await self._store.session(tip, owner=OWNER) for tip in tips]
 
-    # -- parts of answers ----------------------------------------------------------------------------------------------
-
     def _about(self, session: Session) -> dict[str, Any]:
         fields = {
             "session": session.id,
@@ -322,13 +312,13 @@ class SessionRecall:
         return {name: value for name, value in fields.items() if value}
 
     def _requests(self, view: View) -> dict[str, str]:
-        """The first and the last request that the view shows; what a compaction wrote is none."""
+        """The first and the last request in the view; messages that a compaction wrote do not count."""
         own = (message for at, message in enumerate(view.messages) if at not in view.written)
-        said = [words for message in own if message["role"] == "user" and (words := _request_in(message))]
-        if not said:
+        requests = [words for message in own if message["role"] == "user" and (words := _request_in(message))]
+        if not requests:
             return {}
         line = self._texts.line
-        return {"first_request": line(said[0], _REQUEST_CHARS), "last_request": line(said[-1], _REQUEST_CHARS)}
+        return {"first_request": line(requests[0], _REQUEST_CHARS), "last_request": line(requests[-1], _REQUEST_CHARS)}
 
     def _import_note(self) -> dict[str, Any]:
         fields = self._importing() if self._importing else {}
@@ -344,7 +334,7 @@ class SessionRecall:
 
 
 def _compressed(messages: Sequence[Message], model: str | None, tokens: int, focus: str | None) -> Compaction:
-    """By the built-in summariser, because reading a session must not cost a call of a model."""
+    """Compress with the built-in summariser: reading a session must not cost a call of a model."""
     settings = CompressionSettings()
     engine = ContextCompressor(model=model, settings=settings, budgets=budgets_for_target(tokens, settings))
     size = engine.size_of(messages)
@@ -363,9 +353,9 @@ def _program(sessions: Mapping[str, Session], hit: SearchHit) -> str:
 
 
 def _request_in(message: Message) -> str:
-    """What a person asked for; nothing for a bare command to the program (`/model`)."""
-    said = person_text(text_of(message)[:_SAID_CHARS]).strip()
-    return "" if said.startswith("/") and len(said.split()) == 1 else said
+    """The request of a person; empty for a bare command to the program (`/model`)."""
+    text = person_text(text_of(message)[:_SEARCHED_CHARS]).strip()
+    return "" if text.startswith("/") and len(text.split()) == 1 else text
 
 
 def _minute(at: datetime) -> str:

@@ -33,7 +33,7 @@ from clew.messages import Message, arguments_of_call, calls_of, name_of_call, te
 from clew.usage import CanonicalUsage
 
 _CALLING = "Calling tools:\n"
-"""What a message begins with that tells of calls."""
+"""The beginning of a message with calls."""
 
 
 class ClewMemory:
@@ -49,7 +49,7 @@ class ClewMemory:
         agent.step_callbacks.register(ActionStep, self._observe)
 
     def write_memory_to_messages(self, summary_mode: bool = False) -> list[Any]:
-        """What the agent sends to its model. Without the model's own words (`summary_mode`) it is another history."""
+        """The messages of the next model call; with `summary_mode`, which leaves out replies, of another history."""
         name = f"{self._name}-summary" if self._name and summary_mode else self._name
         shown = list(_in_sequence(self._write(summary_mode=summary_mode)))
         fitted = self.conversations.fit(shown, name=name, model=self._model)

@@ -21,7 +21,6 @@ from clew.integrations.blocks import BlockFormat
 from clew.integrations.framework import (
     FittedMessages,
     FrameworkConversations,
-    OnceForEqual,
     as_content,
     function_tools,
     picture_part,
@@ -38,9 +37,8 @@ class ClewConversation(ConversationManager):
 
     def __init__(self, *, name: str | None = None, **options: Any) -> None:
         super().__init__()
-        self.conversations = FrameworkConversations(FORMAT, **options)
+        self.conversations = FrameworkConversations(FORMAT, _tool_definitions, **options)
         self._name = name
-        self._tools = OnceForEqual(_tool_definitions)
         self._fitted: FittedMessages | None = None
         self._written: list[Any] = []
         """The messages before the first that is as received: a session manager has only the others."""
@@ -88,7 +86,7 @@ class ClewConversation(ConversationManager):
 
     def _beside(self, agent: Any) -> dict[str, Any]:
         named = agent.model.get_config().get("model_id")
-        tools = self._tools(agent.tool_registry.get_all_tool_specs())
+        tools = agent.tool_registry.get_all_tool_specs()
         system = agent.system_prompt if isinstance(agent.system_prompt, str) else None
         return {"name": self._name_of(agent), "model": named, "system": system, "tools": tools}
 
@@ -150,8 +148,6 @@ class StrandsBlocks(BlockFormat):
         return {"type": kind, kind: json.loads(json.dumps(block[kind], default=_encoded))} if kind else None
 
     def write_result(self, message: Message, original: Any) -> Any:
-        if original is not None and self.read_result(original) == message:
-            return original
         result = original["toolResult"] if original is not None else {"status": "success"}
         written = {"toolUseId": message.get("tool_call_id", ""), "content": [{"text": text_of(message)}]}
         return {**(original or {}), "toolResult": {**result, **written}}

@@ -1,4 +1,4 @@
-"""What a program gets so that it calls a private gateway: variables, flags, and config of its own beside the person's.
+"""Variables, flags and config files that make a program call a private gateway.
 
 The person's own files are read and never written. What has to be a file is in a folder that is locked as long as the
 program runs, so that abandoned folders are known by their free lock.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from clew.config import Settings
+from clew.config import Settings, program_folder
 from clew.errors import InvalidArgument
 from clew.gateway import (
     ANTHROPIC,
@@ -38,9 +38,9 @@ _COPILOT_WINDOW = 1_000_000
 CHATGPT = "https://chatgpt.com/backend-api/codex"
 """Where Codex calls its model with a ChatGPT login."""
 _PROVIDERS = {OPENAI: "openai", ANTHROPIC: "anthropic", GOOGLE: "google"}
-"""What opencode and pi call the providers that they know by themselves."""
+"""The names of the built-in providers in opencode and pi."""
 _TOKEN = "CLEW_WRAP_TOKEN"  # noqa: S105 (the name of a variable)
-"""Holds the gateway's token where a program takes headers from variables: its command line is for everybody to read."""
+"""Holds the gateway's token where a program takes headers from variables: every user can read its command line."""
 _BY_KEY = {
     "OPENAI_API_KEY": ("OPENAI_BASE_URL", "chat,responses", f"https://{OPENAI}/v1"),
     "ANTHROPIC_API_KEY": ("ANTHROPIC_BASE_URL", "messages", f"https://{ANTHROPIC}"),
@@ -67,7 +67,7 @@ class WrappedProgram:
 
 @dataclass(frozen=True, slots=True)
 class WrapTarget:
-    """What a program is pointed at."""
+    """The gateway and the model that a program is configured for."""
 
     gateway: str
     """The address of the private gateway."""
@@ -76,7 +76,7 @@ class WrapTarget:
     model: ServedModel
     environ: Mapping[str, str]
     folder: Path
-    """For files; it is there."""
+    """An existing folder for files."""
 
     @property
     def address(self) -> str:
@@ -85,7 +85,7 @@ class WrapTarget:
 
     @property
     def provider(self) -> str | None:
-        """The upstream, where it is one that programs know by themselves."""
+        """The name of the upstream as a built-in provider of programs."""
         return _PROVIDERS.get((urlsplit(self.upstream).hostname or "").lower())
 
     @property
@@ -98,6 +98,10 @@ class WrapTarget:
         names = _KEYS.get(self.provider or "openai", ())
         return next((self.environ[name] for name in names if self.environ.get(name)), "none")
 
+    def program_folder(self, variable: str, default: str) -> Path:
+        """The folder of the person's own files of a program."""
+        return program_folder(self.environ, variable, default)
+
     def need_model(self, title: str) -> str:
         """Return the name of the model, which a program needs for an upstream that it does not know."""
         if not self.model.name:
@@ -109,15 +113,15 @@ class WrapTarget:
 
 @dataclass(slots=True)
 class Overlay:
-    """What is added for one kind of program."""
+    """Additions for one program."""
 
     arguments: tuple[str, ...] = ()
-    """Before its own."""
+    """They precede the arguments of the person."""
     environ: dict[str, str] = field(default_factory=dict)
 
 
 def find_upstreams(setup: ClientSetup | None, environ: Mapping[str, str], settings: Settings) -> tuple[str, ...]:
-    """Where a program's calls go: where it is pointed already, else its own API, else where the config says.
+    """The upstreams of a program: its configured address, else its own API, else the address in Clew's config.
 
     For an unknown program, the API whose key is in the environment. Empty if there is none.
     """
@@ -137,7 +141,7 @@ def find_upstreams(setup: ClientSetup | None, environ: Mapping[str, str], settin
 
 
 def _cloud(setup: ClientSetup, environ: Mapping[str, str]) -> str | None:
-    """Where a program calls its model that is set up for a cloud or for a subscription; None where it is not."""
+    """The upstream of a program that is set up for a cloud or a subscription; None for others."""
     if setup.name == "claude" and environ.get("CLAUDE_CODE_USE_BEDROCK"):
         region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1"
         return "bedrock=" + (
@@ -148,8 +152,7 @@ def _cloud(setup: ClientSetup, environ: Mapping[str, str]) -> str | None:
         host = "aiplatform" if region == "global" else f"{region}-aiplatform"
         return "vertex=" + (environ.get("ANTHROPIC_VERTEX_BASE_URL") or f"https://{host}.googleapis.com")
     if setup.name == "codex" and not environ.get("OPENAI_API_KEY") and not environ.get("OPENAI_BASE_URL"):
-        home = Path(environ.get("CODEX_HOME") or _home(environ) / ".codex")
-        login = _json(_text(home / "auth.json"))
+        login = _json(_text(program_folder(environ, "CODEX_HOME", ".codex") / "auth.json"))
         if login.get("tokens") and not login.get("OPENAI_API_KEY"):
             return CHATGPT
     return None
@@ -168,7 +171,7 @@ def wrap_program(command: tuple[str, ...], target: WrapTarget) -> WrappedProgram
 
 
 def _past_proxies(environ: Mapping[str, str]) -> dict[str, str]:
-    """Where a proxy is set, it is not for this machine's own address."""
+    """Variables that exclude this machine from a configured proxy."""
     if not any(name.lower() in _PROXIES and value for name, value in environ.items()):
         return {}
     known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
@@ -189,11 +192,10 @@ def _codex(target: WrapTarget) -> Overlay:
 
 
 def _claude(target: WrapTarget) -> Overlay:
-    """Its settings can set variables, and those count more than the environment; flags count more than settings."""
-    home = Path(target.environ.get("CLAUDE_CONFIG_DIR") or _home(target.environ) / ".claude")
-    pointed = any("ANTHROPIC_BASE_URL" in _text(file) for file in home.glob("settings*.json"))
-    pointed = pointed or any("ANTHROPIC_BASE_URL" in _text(file) for file in Path(".claude").glob("settings*.json"))
-    if not pointed:
+    """Claude Code's settings can set variables, which override the environment; flags override settings."""
+    folders = (target.program_folder("CLAUDE_CONFIG_DIR", ".claude"), Path(".claude"))
+    settings = (file for folder in folders for file in folder.glob("settings*.json"))
+    if not any("ANTHROPIC_BASE_URL" in _text(file) for file in settings):
         return Overlay()
     file = target.folder / "settings.json"
     file.write_text(json.dumps({"env": {"ANTHROPIC_BASE_URL": target.address}}), encoding="utf-8")
@@ -201,7 +203,7 @@ def _claude(target: WrapTarget) -> Overlay:
 
 
 def _opencode(target: WrapTarget) -> Overlay:
-    """It merges config that is in a variable over all that it finds in files."""
+    """opencode merges the config in a variable over its config files."""
     given = _json(target.environ.get("OPENCODE_CONFIG_CONTENT", ""))
     provider: dict[str, Any]
     if target.provider is not None:
@@ -218,12 +220,12 @@ def _opencode(target: WrapTarget) -> Overlay:
 
 
 def _gemini(target: WrapTarget) -> Overlay:
-    """Pointed elsewhere, it refuses to work without a person unless a way to log in was chosen: here, by key."""
-    own = Path(target.environ.get("GEMINI_CLI_HOME") or _home(target.environ)) / ".gemini"
+    """Gemini CLI with another address needs a chosen login, here by key, to run without a person."""
+    own = target.program_folder("GEMINI_CLI_HOME", "") / ".gemini"
     text = _text(own / "settings.json")
     if not target.environ.get("GEMINI_API_KEY") or "selectedType" in text or (text.strip() and not _json(text)):
         return Overlay()
-    # What it keeps of its sessions is the person's, and stays when this folder goes.
+    # Its sessions belong to the person and must outlive this folder.
     (own / "tmp").mkdir(parents=True, exist_ok=True)
     folder = _copied(own, target.folder / ".gemini")
     settings = _merged(_json(text), {"security": {"auth": {"selectedType": "gemini-api-key"}}})
@@ -232,8 +234,8 @@ def _gemini(target: WrapTarget) -> Overlay:
 
 
 def _pi(target: WrapTarget) -> Overlay:
-    """It has one folder for all its files: a private one, whose models.json is the person's with more in it."""
-    own = Path(target.environ.get("PI_CODING_AGENT_DIR") or _home(target.environ) / ".pi" / "agent")
+    """pi has one folder for all its files: it gets a copy, with an extended models.json."""
+    own = target.program_folder("PI_CODING_AGENT_DIR", ".pi/agent")
     (own / "sessions").mkdir(parents=True, exist_ok=True)
     folder = _copied(own, target.folder / "pi")
     models = folder / "models.json"
@@ -254,28 +256,28 @@ def _pi(target: WrapTarget) -> Overlay:
 
 
 def _copilot(target: WrapTarget) -> Overlay:
-    """Its own models are behind GitHub's login; with a configured provider it calls that provider's address."""
+    """Copilot's models need GitHub's login; with a configured provider it calls that provider's address."""
     is_anthropic = target.provider == "anthropic"
     variables = {
         "COPILOT_PROVIDER_BASE_URL": target.address if is_anthropic else target.base,
         "COPILOT_PROVIDER_TYPE": "anthropic" if is_anthropic else "openai",
         "COPILOT_PROVIDER_API_KEY": target.environ.get("COPILOT_PROVIDER_API_KEY") or target.key,
     }
-    # A type of one's own stays: the wire at one's own address.
+    # A type that the person configured is kept: the wire of their address.
     if target.environ.get("COPILOT_PROVIDER_BASE_URL"):
         own = target.environ.get("COPILOT_PROVIDER_TYPE") or "openai"
         variables |= {"COPILOT_PROVIDER_TYPE": own}
         variables["COPILOT_PROVIDER_BASE_URL"] = target.base if own == "openai" else target.address
     if not (target.environ.get("COPILOT_MODEL") or target.environ.get("COPILOT_PROVIDER_MODEL_ID")):
         variables["COPILOT_MODEL"] = target.need_model("Copilot")
-    # It compacts by its own count of the history that it holds, which the gateway keeps in the window.
+    # It compacts by its count of the whole history, which the gateway keeps inside the window.
     variables["COPILOT_PROVIDER_MAX_PROMPT_TOKENS"] = str(_COPILOT_WINDOW)
     return Overlay(environ=variables)
 
 
 def _cline(target: WrapTarget) -> Overlay:
-    """Its file of providers may be elsewhere: the copy with one more provider is used."""
-    home = Path(target.environ.get("CLINE_DIR") or _home(target.environ) / ".cline")
+    """Cline's file of providers can be elsewhere: it gets a copy with one more provider."""
+    home = target.program_folder("CLINE_DIR", ".cline")
     given = target.environ.get("CLINE_PROVIDER_SETTINGS_PATH")
     own = _json(_text(Path(given) if given else home / "data" / "settings" / "providers.json"))
     known = own.get("providers") if isinstance(own.get("providers"), dict) else {}
@@ -293,14 +295,10 @@ def _cline(target: WrapTarget) -> Overlay:
 
 
 def _continue(target: WrapTarget) -> Overlay:
-    """It takes a config file by a flag: a copy of one's own, with this model."""
+    """Continue takes a config file by a flag: a copy of the person's, with this model."""
     import yaml
 
-    home = Path(target.environ.get("CONTINUE_GLOBAL_DIR") or _home(target.environ) / ".continue")
-    try:
-        own = yaml.safe_load(_text(home / "config.yaml"))
-    except yaml.YAMLError:
-        own = None
+    own = _yaml(target.program_folder("CONTINUE_GLOBAL_DIR", ".continue") / "config.yaml")
     name = target.need_model("Continue")
     is_anthropic = target.provider == "anthropic"
     model = {
@@ -313,31 +311,27 @@ def _continue(target: WrapTarget) -> Overlay:
     }
     head = {"name": "clew", "version": "1.0.0", "schema": "v1"}
     file = target.folder / "config.yaml"
-    whole = {**head, **(own if isinstance(own, dict) else {}), "models": [model]}
+    whole = {**head, **own, "models": [model]}
     file.write_text(yaml.safe_dump(whole), encoding="utf-8")
     return Overlay(("--config", str(file)))
 
 
 def _nanocoder(target: WrapTarget) -> Overlay:
-    """It takes providers from a variable, beside those of its files."""
+    """nanocoder takes providers from a variable, beside those of its files."""
     name = target.need_model("nanocoder")
     provider = {"name": "clew", "baseUrl": target.base, "apiKey": target.key, "models": [name]}
     return Overlay(("--provider", "clew", "--model", name), {"NANOCODER_PROVIDERS": json.dumps([provider])})
 
 
 def _hermes(target: WrapTarget) -> Overlay:
-    """It reads addresses from its config file alone: a folder with another one, and links to everything else."""
+    """Hermes reads addresses only from its config file: it gets a folder with another config and links to the rest."""
     import yaml
 
-    own = Path(target.environ.get("HERMES_HOME") or _home(target.environ) / ".hermes")
-    try:
-        config = yaml.safe_load(_text(own / "config.yaml"))
-    except yaml.YAMLError:
-        config = None
-    config = config if isinstance(config, dict) else {}
+    own = target.program_folder("HERMES_HOME", ".hermes")
+    config = _yaml(own / "config.yaml")
     known = config.get("model") if isinstance(config.get("model"), dict) else {"default": config.get("model")}
     name = target.model.name or (known or {}).get("default") or target.need_model("Hermes")
-    # What it keeps of its sessions is the person's, and stays when this folder goes.
+    # Its sessions belong to the person and must outlive this folder.
     own.mkdir(parents=True, exist_ok=True)
     folder = target.folder / "hermes"
     folder.mkdir(mode=0o700)
@@ -379,10 +373,6 @@ _OVERLAYS: Mapping[str, Callable[[WrapTarget], Overlay]] = {
 }
 
 
-def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or Path.home())
-
-
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
@@ -394,6 +384,16 @@ def _json(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text or "{}")
     except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        value = yaml.safe_load(_text(path))
+    except yaml.YAMLError:
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -1,4 +1,4 @@
-"""The provider contract: a request goes in; a reply with usage comes back, or `ProviderRefused` is raised."""
+"""The provider contract: `send` takes a request and returns a reply with usage, or raises `ProviderRefused`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Request:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that go onto the wire as they are: temperature, reasoning effort, ..."""
     is_single_attempt: bool = False
-    """The caller waits and tries again by itself, so the provider does not: both together would multiply the waits."""
+    """Whether the caller retries, so that the provider does not: both together would multiply the waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Reply:
     """None where the provider reported none."""
     finish: FinishReason
     model: str
-    """As the provider names it."""
+    """The provider's name of the model."""
 
 
 OnDelta = Callable[[Delta], None]
@@ -63,8 +63,8 @@ class Provider(ABC):
         """Return the complete reply; `on_delta` gets its pieces as they arrive. Raises `ProviderRefused`."""
 
     async def models(self) -> list[Mapping[str, Any]]:
-        """What the provider's models endpoint lists, unchanged; empty where there is no such endpoint."""
+        """The entries of the provider's models endpoint, unchanged; empty if there is no such endpoint."""
         return []
 
-    async def close(self) -> None:  # noqa: B027 (most hold nothing)
+    async def close(self) -> None:  # noqa: B027 (most providers hold nothing)
         """Close connections."""

@@ -88,13 +88,14 @@ def provider_for(
     environ: Mapping[str, str] | None = None,
     retry_policy: RetryPolicy | None = None,
 ) -> Provider:
-    """The provider that these settings mean; raises `InvalidArgument` where they mean none, or no key is found."""
+    """The provider of these settings; raises `InvalidArgument` if they name none, or no key is found."""
     environ = os.environ if environ is None else environ
     model = endpoint.name if isinstance(endpoint, ModelSettings) else endpoint.model
     if is_local_model(endpoint.provider, endpoint.base_url, model):
         return _local(endpoint, model, environ, retry_policy)
     preset = preset_for(endpoint.provider, endpoint.base_url, model)
-    key = api_key_of(endpoint, environ) or _preset_key(preset, endpoint.base_url, environ)
+    stored = (key_for(variable, environ) for variable in _preset_variables(preset, endpoint.base_url))
+    key = api_key_of(endpoint, environ) or next(filter(None, stored), None)
     if not key and _host(preset.base_url) not in LOOPBACK_HOSTS and not endpoint.base_url:
         raise InvalidArgument(
             f"no key for {preset.name}",
@@ -183,7 +184,7 @@ def key_variables(endpoint: ModelSettings | AuxiliaryModelSettings) -> tuple[str
 
 
 def _key_source(endpoint: ModelSettings | AuxiliaryModelSettings, key: str | None, environ: Mapping[str, str]) -> str:
-    """What holds the key, or should, in words."""
+    """The place of the key, for people; the expected place if there is no key."""
     if key and key == endpoint.api_key:
         setting = "model.api_key" if isinstance(endpoint, ModelSettings) else "auxiliary.compression.api_key"
         return f"{setting} of the config"
@@ -192,11 +193,6 @@ def _key_source(endpoint: ModelSettings | AuxiliaryModelSettings, key: str | Non
     if key and holding is None and variables:
         return f"the store of `clew models key`, for {variables[0]}"
     return key_in_variable(holding or next(iter(variables), ""))
-
-
-def _preset_key(preset: ProviderPreset, base_url: str | None, environ: Mapping[str, str]) -> str | None:
-    variables = _preset_variables(preset, base_url)
-    return next((value for variable in variables if (value := key_for(variable, environ))), None)
 
 
 def _preset_variables(preset: ProviderPreset, base_url: str | None) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""What a compaction did, message by message and in sums: the values that the terminal and the page draw.
+"""The effect of a compaction, message by message and in sums: the values that the terminal and the page draw.
 
-Puts together the preview of a compaction (sizes and numbers of its messages) and its result (what became of them).
+Combines the preview of a compaction (sizes and numbers of its messages) with its result (the fate of each).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MessageOutcome:
 
     message: Message
     number: int | None
-    """What the handoff calls it (m12); None for a leading system message and an earlier handoff."""
+    """Its number in the handoff (m12); None for a leading system message and an earlier handoff."""
     region: CompactionRegion
     fate: Fate
     tool: str
@@ -45,7 +45,7 @@ class MessageOutcome:
     tokens: int
     tokens_after: int
     message_after: Message | None = None
-    """As it is in the result, where it is there."""
+    """The message in the result; None if it is not there."""
 
     @property
     def role(self) -> str:
@@ -101,7 +101,7 @@ class RequestCost:
 
 @dataclass(frozen=True, slots=True)
 class CompactionReport:
-    """All that is shown of a compaction."""
+    """All values that are shown of a compaction."""
 
     source: str
     origin: str
@@ -146,7 +146,7 @@ class CompactionReport:
 
     @property
     def shown_nodes(self) -> list[Node]:
-        """Those that are in the request, oldest first."""
+        """The nodes in the request, oldest first."""
         nodes = self.nodes
         return [nodes[id] for id in self.result.compaction.shown_nodes or () if id in nodes]
 
@@ -230,43 +230,25 @@ def redacted_report(report: CompactionReport) -> CompactionReport:
 
 
 def previewed_outcomes(preview: CompactionPreview) -> tuple[MessageOutcome, ...]:
-    """What would become of each message."""
-    return tuple(
-        MessageOutcome(message, number, region, _previewed_fate(region, size, after), tool, size, after)
-        for message, number, region, size, after, tool in zip(
-            preview.source,
-            preview.numbers,
-            preview.regions,
-            preview.sizes,
-            preview.sizes_after,
-            _tool_names(preview.source),
-            strict=True,
-        )
-    )
+    """The outcome that a preview expects for each message."""
+    sizes, sizes_after = preview.sizes, preview.sizes_after
+    fates = list(map(_previewed_fate, preview.regions, sizes, sizes_after))
+    after: list[Message | None] = [None] * len(fates)
+    return _outcomes(preview.source, preview.numbers, preview.regions, fates, (sizes, sizes_after), after)
 
 
 def compaction_outcomes(
     compaction: Compaction, numbers: Sequence[int | None], count: CountMessages
 ) -> tuple[MessageOutcome, ...]:
-    """What a compaction makes of each message, by its own items; `numbers` are those of its input."""
-    after = compaction.messages_after
-    sizes_after = iter(count([message for message in after if message is not None]))
-    rows = zip(
-        compaction.source,
-        numbers,
-        compaction.regions,
-        compaction.fates,
-        _tool_names(compaction.source),
-        count(compaction.source),
-        (0 if message is None else next(sizes_after) for message in after),
-        after,
-        strict=True,
-    )
-    return tuple(MessageOutcome(*row) for row in rows)
+    """The outcome of each message of a compaction; `numbers` are those of its input."""
+    source, after = compaction.source, compaction.messages_after
+    counted = iter(count([message for message in after if message is not None]))
+    sizes = count(source), [0 if message is None else next(counted) for message in after]
+    return _outcomes(source, numbers, compaction.regions, compaction.fates, sizes, after)
 
 
 def summary_tokens(compaction: Compaction, count: CountMessages) -> int:
-    """What the summaries of a compaction take, without a message that one was merged with."""
+    """The size of the summaries of a compaction, without messages that they were merged with."""
     merged = [item.merged_with.index for item in compaction.summaries if item.merged_with is not None]
     beside = [message for index in merged if (message := compaction.messages_after[index]) is not None]
     return sum(count([item.message for item in compaction.summaries])) - sum(count(beside))
@@ -295,7 +277,7 @@ def merged_handoff_tokens(messages: Sequence[Message], model: str | None) -> int
 def _outcomes_of(
     preview: CompactionPreview, result: Compressed, model: str | None, *, is_previewed: bool
 ) -> tuple[MessageOutcome, ...]:
-    """What the compaction made of each message. Numbers, and sizes of what stayed as it was, are those of the preview.
+    """The outcome of each message. Numbers, and sizes of unchanged messages, are those of the preview.
 
     A compaction to a target may keep more than was previewed, so the other sizes are counted.
     """
@@ -308,23 +290,24 @@ def _outcomes_of(
         return preview.sizes[index] if message is preview.source[index] else counter.message(message)
 
     # Without a summary, head and tail are known only from the preview.
-    is_unfolded = is_previewed and not done.summaries
-    rows = zip(
-        preview.source,
-        preview.numbers,
-        [_unfolded(region) for region in preview.regions] if is_unfolded else done.regions,
-        done.fates,
-        _tool_names(preview.source),
-        preview.sizes,
-        map(size_after, range(len(preview.source))),
-        done.messages_after,
-        strict=True,
-    )
+    regions: Sequence[CompactionRegion] = done.regions
+    if is_previewed and not done.summaries:
+        folded = CompactionRegion.FOLDED
+        regions = [CompactionRegion.KEPT if region is folded else region for region in preview.regions]
+    sizes = preview.sizes, list(map(size_after, range(len(preview.source))))
+    return _outcomes(preview.source, preview.numbers, regions, done.fates, sizes, done.messages_after)
+
+
+def _outcomes(
+    source: Sequence[Message],
+    numbers: Sequence[int | None],
+    regions: Sequence[CompactionRegion],
+    fates: Sequence[Fate],
+    sizes: tuple[Sequence[int], Sequence[int]],
+    after: Sequence[Message | None],
+) -> tuple[MessageOutcome, ...]:
+    rows = zip(source, numbers, regions, fates, _tool_names(source), *sizes, after, strict=True)
     return tuple(MessageOutcome(*row) for row in rows)
-
-
-def _unfolded(region: CompactionRegion) -> CompactionRegion:
-    return CompactionRegion.KEPT if region is CompactionRegion.FOLDED else region
 
 
 def _previewed_fate(region: CompactionRegion, size: int, after: int) -> Fate:
@@ -336,7 +319,7 @@ def _previewed_fate(region: CompactionRegion, size: int, after: int) -> Fate:
 
 
 def _tool_names(messages: Sequence[Message]) -> list[str]:
-    """For each message the tools that it called, or the tool whose result it is."""
+    """The tools that each message called, or whose result it is."""
     by_id: dict[str, str] = {}
     names = []
     for message in messages:

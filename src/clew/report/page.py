@@ -59,7 +59,7 @@ FATE_NAMES: Final[Mapping[Fate, str]] = {
 }
 ROLE_NAMES: Final[Mapping[str, str]] = {"system": "system prompt", "developer": "system prompt", "tool": "tool results"}
 MAX_TEXT_CHARS: Final = 1_200_000
-"""Of all messages together, so that a page of 20,000 messages stays small."""
+"""For all messages together, so that a page of 20,000 messages stays small."""
 MAX_MESSAGE_CHARS: Final = 6_000
 MIN_MESSAGE_CHARS: Final = 48
 _SHARE_OF_PREFERRED: Final = 0.5
@@ -79,7 +79,7 @@ _SHOWN_OF_LONG_CHARS: Final = 300
 _UNVERIFIED_HTML: Final = '<mark title="the messages do not show this">unverified</mark>'
 _LIST_TAGS: Final[dict[ListStyle, str]] = {"numbers": "ol", "bullets": "ul", "plain": "div"}
 MAX_MAP_CHARS: Final = 600_000
-"""Of all nodes together, so that the map of 20,000 messages stays small."""
+"""For all nodes together, so that the map of 20,000 messages stays small."""
 MIN_NODE_CHARS: Final = 400
 _ABOUT_CHARS: Final = 160
 
@@ -95,7 +95,7 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
     )
     drawn = map_section(report)
     widths += drawn.style if drawn else ""
-    told_in = "map" if drawn else "handoff"
+    summary_name = "map" if drawn else "handoff"
     style, script = _template_text("page.css") + widths, _template_text("page.js")
     texts = _texts(report)
     template = page_templates("clew.report").get_template("page.html")
@@ -111,8 +111,8 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
         bars=bars,
         keys=_bar_keys(report),
         roles=_by_role(report),
-        legend=_legend(report.outcomes, told_in),
-        told_in=told_in,
+        legend=_legend(report.outcomes, summary_name),
+        summary_name=summary_name,
         map=drawn,
         max_unverified=_MAX_UNVERIFIED,
         max_lettered_cells=_MAX_LETTERED_CELLS,
@@ -120,7 +120,7 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
         handoff="" if drawn else _handoff(report),
         largest=heapq.nlargest(_MAX_LARGEST, report.folded, key=lambda outcome: outcome.tokens),
         **_retention(measure_retention(report)),
-        rows=_rows(report.outcomes, texts, told_in),
+        rows=_rows(report.outcomes, texts, summary_name),
     )
 
 
@@ -168,22 +168,19 @@ def style_hash(text: str) -> str:
 
 
 def _bar(name: str, parts: Sequence[RequestPart], tokens: int, whole: int) -> dict[str, Any]:
-    free = max(0, whole - tokens)
-    drawn = [
-        {
-            "name": part.name,
-            "label": PART_NAMES[part.name],
-            "tokens": part.tokens,
-            "is_named": part.tokens >= _WIDE_ENOUGH_FOR_A_NAME * max(1, whole),
-            # On a phone a name needs more than twice the share.
-            "fit": "wide" if part.tokens >= 2.5 * _WIDE_ENOUGH_FOR_A_NAME * max(1, whole) else "snug",
-        }
-        for part in parts
-    ]
-    if free:
-        is_named = free >= 2 * _WIDE_ENOUGH_FOR_A_NAME * whole
-        drawn.append({"name": "free", "label": "", "tokens": free, "is_named": is_named, "fit": ""})
-    return {"name": name, "tokens": tokens, "parts": drawn}
+    enough = _WIDE_ENOUGH_FOR_A_NAME * max(1, whole)
+
+    def drawn(name: str, label: str, tokens: int, least: float, fit: str) -> dict[str, Any]:
+        return {"name": name, "label": label, "tokens": tokens, "is_named": tokens >= least, "fit": fit}
+
+    bars = []
+    for part in parts:
+        # On a phone a name needs more than twice the share.
+        fit = "wide" if part.tokens >= 2.5 * enough else "snug"
+        bars.append(drawn(part.name, PART_NAMES[part.name], part.tokens, enough, fit))
+    if free := max(0, whole - tokens):
+        bars.append(drawn("free", "", free, 2 * enough, ""))
+    return {"name": name, "tokens": tokens, "parts": bars}
 
 
 def _bar_keys(report: CompactionReport) -> list[tuple[str, str, int, int]]:
@@ -197,7 +194,7 @@ def _bar_keys(report: CompactionReport) -> list[tuple[str, str, int, int]]:
 
 
 def _by_role(report: CompactionReport) -> list[dict[str, Any]]:
-    """What each role takes, before and after, the largest first; with the widths of its bars in percent."""
+    """The size of each role, before and after, the largest first; with the widths of its bars in percent."""
     sums: dict[str, tuple[int, int]] = {}
     for outcome in report.outcomes:
         name = ROLE_NAMES.get(outcome.role, outcome.role)
@@ -212,13 +209,13 @@ def _by_role(report: CompactionReport) -> list[dict[str, Any]]:
     ]
 
 
-def _legend(outcomes: Sequence[MessageOutcome], told_in: str) -> list[tuple[Fate, str, int, int]]:
+def _legend(outcomes: Sequence[MessageOutcome], summary_name: str) -> list[tuple[Fate, str, int, int]]:
     """Each fate that occurs, with its name, its messages and their tokens."""
-    counts = Counter(outcome.fate for outcome in outcomes)
-    tokens: Counter[Fate] = Counter()
+    counts, tokens = Counter[Fate](), Counter[Fate]()
     for outcome in outcomes:
+        counts[outcome.fate] += 1
         tokens[outcome.fate] += outcome.tokens
-    names = {**FATE_NAMES, Fate.SUMMARISED: f"folded into the {told_in}"}
+    names = {**FATE_NAMES, Fate.SUMMARISED: f"folded into the {summary_name}"}
     return [(fate, name, counts[fate], tokens[fate]) for fate, name in names.items() if counts[fate]]
 
 
@@ -262,20 +259,20 @@ def _shown_arguments(call: ToolCall) -> str:
 
 def shown_text(message: Message) -> str:
     """A message as a person reads it: what it says, then its calls, then what cannot be shown."""
-    said = [text_of(message)] if text_of(message) else []
+    texts = [text_of(message)] if text_of(message) else []
     calls = [f"→ {name_of_call(call)} {_shown_arguments(call)}" for call in calls_of(message)]
     beside = []
     if reasoning := reasoning_of(message):
         beside.append(f"[{len(reasoning)} blocks of reasoning, not shown]")
     if images := images_of(message):
         beside.append(f"[{len(images)} pictures, not shown]")
-    return "\n".join((*said, *calls, *beside))
+    return "\n".join((*texts, *calls, *beside))
 
 
 def _texts(report: CompactionReport) -> list[tuple[ClippedText, ClippedText | None]]:
-    """Of each message the original and, where it was shortened, how it is now.
+    """The original text of each message and, for a shortened one, its new text.
 
-    What a reader is most likely to open, the messages that the handoff names or that were kept, gets most of the room.
+    Messages that the handoff names or that were kept get most of the room: readers open these first.
     """
     named = references_in(report.result.handoff or Handoff())
     originals = [shown_text(outcome.message) for outcome in report.outcomes]
@@ -291,19 +288,18 @@ def _texts(report: CompactionReport) -> list[tuple[ClippedText, ClippedText | No
 
 def excerpts(texts: Sequence[str], preferred: Sequence[bool]) -> list[ClippedText]:
     """The start of each text, in all at most `MAX_TEXT_CHARS`; those that are not preferred are cut shorter."""
-    limits = _limits(texts, preferred)
-    return [ClippedText(text[:most], max(0, len(text) - most)) for text, most in zip(texts, limits, strict=True)]
-
-
-def _limits(texts: Sequence[str], preferred: Sequence[bool]) -> list[int]:
     lengths = [min(len(text), MAX_MESSAGE_CHARS) for text in texts]
-    if sum(lengths) <= MAX_TEXT_CHARS:
-        return [MAX_MESSAGE_CHARS] * len(texts)
-    first = [length for length, is_preferred in zip(lengths, preferred, strict=True) if is_preferred]
-    rest = [length for length, is_preferred in zip(lengths, preferred, strict=True) if not is_preferred]
-    most = _common_limit(first, int(MAX_TEXT_CHARS * _SHARE_OF_PREFERRED))
-    least = _common_limit(rest, MAX_TEXT_CHARS - sum(min(length, most) for length in first))
-    return [most if is_preferred else least for is_preferred in preferred]
+    most = least = MAX_MESSAGE_CHARS
+    if sum(lengths) > MAX_TEXT_CHARS:
+        first = [length for length, is_preferred in zip(lengths, preferred, strict=True) if is_preferred]
+        rest = [length for length, is_preferred in zip(lengths, preferred, strict=True) if not is_preferred]
+        most = _common_limit(first, int(MAX_TEXT_CHARS * _SHARE_OF_PREFERRED))
+        least = _common_limit(rest, MAX_TEXT_CHARS - sum(min(length, most) for length in first))
+    return [_clipped(text, most if is_first else least) for text, is_first in zip(texts, preferred, strict=True)]
+
+
+def _clipped(text: str, most: int) -> ClippedText:
+    return ClippedText(text[:most], max(0, len(text) - most))
 
 
 def _common_limit(lengths: Sequence[int], room: int) -> int:
@@ -319,7 +315,7 @@ def _common_limit(lengths: Sequence[int], room: int) -> int:
 
 
 def _rows(
-    outcomes: Sequence[MessageOutcome], texts: Sequence[tuple[ClippedText, ClippedText | None]], told_in: str
+    outcomes: Sequence[MessageOutcome], texts: Sequence[tuple[ClippedText, ClippedText | None]], summary_name: str
 ) -> str:
     """The messages for the script, as JSON that cannot end its element."""
     roles = _numbered([outcome.role for outcome in outcomes])
@@ -330,7 +326,13 @@ def _rows(
         row: list[Any] = [outcome.number, roles[outcome.role], tools[outcome.tool]]
         row += [outcome.tokens, outcome.tokens_after, fates[str(outcome.fate)], original.text, original.left_out]
         rows.append(row if now is None else [*row, now.text, now.left_out])
-    table = {"roles": list(roles), "tools": list(tools), "fates": list(fates), "told_in": told_in, "rows": rows}
+    table = {
+        "roles": list(roles),
+        "tools": list(tools),
+        "fates": list(fates),
+        "summary_name": summary_name,
+        "rows": rows,
+    }
     return json.dumps(table, ensure_ascii=False, separators=(",", ":")).translate(_UNSAFE_IN_SCRIPT)
 
 

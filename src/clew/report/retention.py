@@ -1,4 +1,4 @@
-"""What the folded messages held, and how much of it the result still says word for word.
+"""The facts and strings of the folded messages, and how many of them the result still has word for word.
 
 Facts come from the record of the originals, exact strings from their text; each is looked up in the text of the
 result. A fact that the handoff says in other words counts as lost.
@@ -32,7 +32,7 @@ FACT_KINDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class FoldedFact:
-    """A fact of the record that comes from a folded message."""
+    """A fact in the record of a folded message."""
 
     kind: str
     text: str
@@ -48,7 +48,7 @@ class LostString:
     text: str
     number: int
     messages: int
-    """In how many messages it was."""
+    """The number of messages that have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,6 @@ class EngineContract:
         """The engine under test."""
         raise NotImplementedError("say how your engine is made: def make_engine(self, setup): return MyEngine(setup)")
 
-    # What it is called, and what it shows
-
     def test_its_name_can_stand_in_a_config(self) -> None:
         name = self.engine().name
         assert valid_name(name), f"name = {name!r}; small letters, digits, - and _ are allowed"
@@ -81,8 +79,6 @@ class EngineContract:
         assert engine.get_status().compactions == 0, "nothing was compacted, but it is counted"
         done = compressed(engine, long_histories()["tool rounds"])
         assert engine.get_status().compactions == int(done.changed), "one compaction, one more in the count"
-
-    # When
 
     def test_it_fires_at_the_threshold_and_not_below(self) -> None:
         engine = self.engine()
@@ -118,8 +114,6 @@ class EngineContract:
             thresholds.append(status.threshold_tokens)
         assert thresholds == sorted(thresholds), f"windows {WINDOWS} have thresholds {thresholds}: they must rise"
         assert thresholds[0] < thresholds[-1], f"the threshold is {thresholds[0]} for every window"
-
-    # What a compaction leaves
 
     def test_long_conversations_become_shorter_and_keep_every_promise(self) -> None:
         for name, messages in self.long_histories().items():
@@ -171,8 +165,6 @@ class EngineContract:
         assert all(isinstance(warning, str) for warning in done.warnings), f"warnings: {done.warnings!r}"
         assert done.summary is None or isinstance(done.summary, str), f"summary: {done.summary!r}"
 
-    # State
-
     def test_a_compaction_changes_nothing_in_the_engine_until_it_is_in_effect(self) -> None:
         engine = self.engine()
         engine.on_session_start(SessionStart("first"))
@@ -211,8 +203,6 @@ class EngineContract:
         compactions = restarted.get_status().compactions
         assert compactions == engine.get_status().compactions, f"a new process counts {compactions} compactions"
 
-    # Tools
-
     def test_its_tool_schemas_are_valid(self) -> None:
         schemas = self.engine().get_tool_schemas()
         problems = [problem for schema in schemas if (problem := _problem_with_schema(schema))]
@@ -235,8 +225,6 @@ class EngineContract:
         except LookupError:
             return
         raise AssertionError(f"a tool that does not exist answered {answer!r}; LookupError is expected")
-
-    # How the tests above are made
 
     def engine(self, window: int = WINDOW, summarize: Summarize | None = None) -> ContextEngine:
         return self.make_engine(EngineSetup(context_length=window, summarize=summarize))
@@ -356,8 +344,8 @@ def _picture_rounds(count: int) -> list[Message]:
     messages: list[Message] = []
     for number in range(count):
         picture: Part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PIXEL}"}}
-        said: Part = {"type": "text", "text": f"Here is the lamp on night {number}. Is the glass clean?"}
-        messages += [user([said, picture]), assistant(f"On night {number} there is soot on the left pane. " * 12)]
+        text: Part = {"type": "text", "text": f"Here is the lamp on night {number}. Is the glass clean?"}
+        messages += [user([text, picture]), assistant(f"On night {number} there is soot on the left pane. " * 12)]
     return messages
 
 

@@ -1,4 +1,4 @@
-"""A model that reads a project part by part until any window is passed, before whom adapters are tried without a key.
+"""A mock model that reads a project part by part until any window is full: it tries adapters without a key.
 
 `running` serves it on loopback in a thread of its own, for programs that block.
 """
@@ -15,19 +15,19 @@ from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer, Ups
 from clew.usage import CanonicalUsage
 
 WINDOW = 16_000
-"""Its size in tokens, which an adapter gets."""
+"""The window in tokens that an adapter gets."""
 
 
 def part(number: int) -> str:
-    """What the tool of the conversation gives back."""
+    """The result of the tool for a part."""
     return f"value_{number} = {number * 37}\n" + f"# part {number} of the project, line by line\n" * 40
 
 
 class PartReader:
     """The model's side: calls `read_part` for one part after the other, two at a time now and then, and then answers.
 
-    Each question of the person is answered after `parts` more parts. Every third call comes with words, every fifth
-    with thinking. `final_tool` is one that it answers with, for frameworks that want that.
+    Each question of the person is answered after `parts` more parts. Every third call has text, every fifth
+    has thinking. `final_tool` is one that it answers with, for frameworks that want that.
     """
 
     def __init__(self, parts: int = 60, final_tool: str = "") -> None:

@@ -1,4 +1,4 @@
-"""A check of requests: each begins with the one before, unless a compaction came between them."""
+"""A check of requests: each begins with the one before, unless there was a compaction between them."""
 
 from __future__ import annotations
 

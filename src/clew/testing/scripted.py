@@ -6,8 +6,8 @@ It is an ordinary implementation without a network: it keeps the requests it got
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 from clew.errors import InvalidArgument
 from clew.messages import Message, ToolCall, text_of
@@ -33,12 +33,11 @@ MODEL = "scripted-model"
 class ScriptedProvider(Provider):
     """Plays its steps in order and keeps the requests in `requests`; a call beyond the last step is an error."""
 
-    def __init__(self, *steps: Step, name: str = "scripted", listed: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, *steps: Step, name: str = "scripted") -> None:
         self.name = name
         self.requests: list[Request] = []
         self.is_closed = False
         self._steps = list(steps)
-        self._listed = list(listed)
 
     def then(self, *steps: Step) -> ScriptedProvider:
         """Add steps to the script."""
@@ -64,9 +63,6 @@ class ScriptedProvider(Provider):
         _show(reply.message, on_delta)
         return reply
 
-    async def models(self) -> list[Mapping[str, Any]]:
-        return list(self._listed)
-
     async def close(self) -> None:
         self.is_closed = True
 
@@ -82,19 +78,16 @@ def _show(message: Message | None, on_delta: OnDelta | None) -> None:
 
 def says(
     text: str, *, prompt_tokens: int | None = None, usage: CanonicalUsage | None = None,
-    finish: FinishReason = "stop", model: str = MODEL,
+    finish: FinishReason = "stop",
 ) -> Reply:  # fmt: skip
-    """A reply of text; `prompt_tokens` where the test cares how large the prompt was said to be."""
-    return Reply({"role": "assistant", "content": text}, usage or _usage(prompt_tokens, text), finish, model)
+    """A reply of text; `prompt_tokens` is the reported size of the prompt."""
+    return Reply({"role": "assistant", "content": text}, usage or _usage(prompt_tokens, text), finish, MODEL)
 
 
-def calls(
-    *tool_calls: ToolCall, text: str | None = None, prompt_tokens: int | None = None,
-    usage: CanonicalUsage | None = None, model: str = MODEL,
-) -> Reply:  # fmt: skip
+def calls(*tool_calls: ToolCall, text: str | None = None, prompt_tokens: int | None = None) -> Reply:
     """A reply that calls tools: `calls(call("read_file", {"path": "a"}))`."""
     message: Message = {"role": "assistant", "content": text, "tool_calls": list(tool_calls)}
-    return Reply(message, usage or _usage(prompt_tokens, text or ""), "tool_calls", model)
+    return Reply(message, _usage(prompt_tokens, text or ""), "tool_calls", MODEL)
 
 
 def refuses(
@@ -113,7 +106,7 @@ def overflow(limit: int | None = None) -> ProviderRefused:
 
 
 def breaks_off(after: str) -> ProviderRefused:
-    """The connection breaks when this much of the reply has come."""
+    """The connection breaks after this part of the reply."""
     return refuses("network", "the connection broke", partial={"role": "assistant", "content": after})
 
 

@@ -2,9 +2,9 @@
 
 It has them at the paths of Azure, Bedrock, Vertex and ChatGPT too, with what those ask for beside.
 
-It plays its steps in order, one per request, whichever wire a request comes on, and keeps what it received: every
-byte. With `UpstreamRules` it refuses what a provider would. `python -m clew.testing.upstream --help` runs it as a
-program, for clients that are programs themselves.
+It plays its steps in order, one per request on any wire, and keeps every byte that it received. With `UpstreamRules`
+it refuses what a provider would. `python -m clew.testing.upstream --help` runs it as a program, for clients that are
+programs themselves.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ __all__ = [
 ]
 
 _EVENTS = {CHAT: chat_events, RESPONSES: responses_events, MESSAGES: anthropic_events, GEMINI: gemini_events}
+_BODIES = {CHAT: chat_body, RESPONSES: responses_body, MESSAGES: anthropic_body, GEMINI: gemini_body}
 _current: ContextVar[ReceivedRequest] = ContextVar("received")
 """The request that is being answered; each is in a task of its own."""
 _GEMINI_MODEL = r"/{version:v1|v1beta|v1alpha}/models/{model:[^:]+}"
@@ -127,7 +128,7 @@ class Upstream:
         self.base_url = ""
         """The same with /v1, the base of OpenAI's."""
         self.stalled = asyncio.Event()
-        """Set when a stream has come to where it stalls."""
+        """Set when a stream stalls."""
         self.hung_up = asyncio.Event()
         """Set when a client hung up on a stream that stalled."""
         self.rules = rules or UpstreamRules()
@@ -301,7 +302,7 @@ class Upstream:
                 return await _send(request, iter(step.pieces), step.content_type)
             case UpstreamAnswer() if not received.is_streamed:
                 answer = self._with_usage(step, wire, body, received.headers)
-                return web.json_response(_body(answer, wire, body), dumps=as_json)
+                return web.json_response(_BODIES[wire](answer, body), dumps=as_json)
             case UpstreamAnswer():
                 step = StreamedAnswer(step)
         answer = self._with_usage(step.answer, wire, body, received.headers)
@@ -375,12 +376,6 @@ def _as_json_list(events: Iterator[Event]) -> Iterator[bytes]:
     for count, (_, value) in enumerate(events):
         yield f"{',' if count else '['}{as_json(value)}\r\n".encode()
     yield b"]"
-
-
-def _body(answer: UpstreamAnswer, wire: str, body: dict[str, Any]) -> dict[str, Any]:
-    if wire == RESPONSES:
-        return responses_body(answer, body)
-    return {CHAT: chat_body, MESSAGES: anthropic_body, GEMINI: gemini_body}[wire](answer)
 
 
 async def _started(request: web.Request, content_type: str) -> web.StreamResponse:

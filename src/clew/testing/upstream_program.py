@@ -51,7 +51,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--counts-output", action="store_true", help="max_tokens has to fit the window too")
     parser.add_argument("--overflow-status", action="store_true", help="no failing streams of Responses, but 400")
     parser.add_argument("--strict", action="store_true", help="refuse broken pairs and foreign or moved thinking")
-    parser.add_argument("--caches", action="store_true", help="tell how much of a prompt was read before")
+    parser.add_argument("--caches", action="store_true", help="report how much of a prompt was cached")
     parser.add_argument("--event-delay", type=float, default=0.0, metavar="SECONDS", help="between two events")
     parser.add_argument("--fail-every", metavar="N:STATUS", help="refuse each Nth call, as 5:529")
     parser.add_argument("--models", default="mock-model", metavar="NAMES", help="the models it lists, with commas")

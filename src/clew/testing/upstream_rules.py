@@ -95,10 +95,10 @@ _WORDS = {
 
 
 def words_for(wire: str, status: int) -> ProviderRefusal:
-    """What the provider of a wire says with a status."""
+    """The error of a wire's provider for a status."""
     words = _WORDS.get(wire, _WORDS[CHAT])
     code = {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(status)
-    return refusal(wire, words.get(status, f"The mock upstream was told to answer {status}."), status=status, code=code)
+    return refusal(wire, words.get(status, f"The mock upstream is set to answer {status}."), status=status, code=code)
 
 
 def first_refusal(
@@ -310,7 +310,7 @@ def unbound_thinking(wire: str, body: Mapping[str, Any], headers: Mapping[str, s
 
 
 def mismatched_thinking(body: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Where thinking stands behind another prefix than it was made for, and whether the mock upstream made it."""
+    """The places of thinking behind another prefix than its own, and whether the mock upstream made it."""
     for at, (message, prefix) in enumerate(zip(listed_messages(body), _prefixes(body), strict=False)):
         content = message.get("content")
         for place, block in enumerate(content if isinstance(content, list) else ()):
@@ -321,7 +321,7 @@ def mismatched_thinking(body: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 
 
 def dropped_thinking(body: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
-    """What a request that asks for it has dropped, as reported in the answer."""
+    """The dropped blocks of a request that allows it, as reported in the answer."""
     if not _drops_blocks(body, headers):
         return ()
     reason = "prefix_binding_mismatch"
@@ -373,7 +373,7 @@ def _foreign_content(body: Mapping[str, Any]) -> str | None:
 
 def _missing_signature(body: Mapping[str, Any]) -> str | None:
     contents = listed_messages(body)
-    asked = [at for at, content in enumerate(contents) if content.get("role") != "model" and _says(content)]
+    asked = [at for at, content in enumerate(contents) if content.get("role") != "model" and _has_text(content)]
     current: Sequence[Mapping[str, Any]] = contents[asked[-1] + 1 :] if asked else contents
     for content in current:
         calls = _functions(content, "Call")
@@ -387,13 +387,13 @@ def _missing_signature(body: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _says(content: Mapping[str, Any]) -> bool:
+def _has_text(content: Mapping[str, Any]) -> bool:
     parts = content.get("parts")
     return isinstance(parts, list) and any(isinstance(part, dict) and "text" in part for part in parts)
 
 
 def cloud_refusal(path: str, query: Mapping[str, str], body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
-    """What a cloud says of a request that its paths do not take; empty where it takes it."""
+    """The error of a cloud for a request that its paths refuse; empty for a valid one."""
     if path.startswith("/openai/") and not path.startswith("/openai/v1/") and not query.get("api-version"):
         return "Missing required query parameter: api-version"
     if path.startswith("/model/"):
@@ -436,12 +436,12 @@ class PromptBlock:
 
 
 class UpstreamCache:
-    """What the upstream has read, over all requests. Tokens are a quarter of the chars."""
+    """The prefixes that the upstream has read, over all requests. A token is four chars."""
 
     def __init__(self, least_tokens: int = LEAST_TOKENS) -> None:
         self._least = least_tokens
         self._known: set[bytes] = set()
-        """For each beginning that was read a hash of all its blocks."""
+        """A hash for each prefix of blocks."""
 
     def usage_of(self, wire: str, body: Mapping[str, Any], output_tokens: int) -> CanonicalUsage:
         """The usage of a request, which is remembered."""
@@ -455,7 +455,7 @@ class UpstreamCache:
         looked_at = (end for last in reversed(marked) for end in range(last, max(0, last - _LOOK_BACK_BLOCKS), -1))
         read = next((end for end in looked_at if chain[end] in self._known), 0)
         self._known.update(chain[end] for end in marked)
-        # OpenAI and Google tell of no writing.
+        # OpenAI and Google report no cache writes.
         written = max(0, tokens[max(marked, default=0)] - tokens[read]) if is_anthropic else 0
         return CanonicalUsage(
             input_tokens=tokens[-1] - tokens[read] - written,

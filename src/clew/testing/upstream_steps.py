@@ -22,9 +22,9 @@ class StreamedAnswer:
     cut_after: int | None = None
     """The connection is closed after so many events."""
     stall_after: int | None = None
-    """After so many events nothing more comes, until the client hangs up."""
+    """After so many events nothing more is sent, until the client hangs up."""
     keep_alives_after: int | None = None
-    """After so many events only `keep_alive` comes, again and again, until the client hangs up."""
+    """After so many events only `keep_alive` is sent, again and again, until the client hangs up."""
     keep_alive: bytes = b": keep-alive\n\n"
     error_after: int | None = None
     error: Event = ("", "")
@@ -74,7 +74,7 @@ class ReceivedRequest:
     headers: Mapping[str, str]
     """Names in lower case."""
     body: dict[str, Any]
-    """As JSON; empty where it is none."""
+    """The parsed JSON; empty if it is none."""
     peer: object = None
     """The other end of the connection: the same for requests over one connection."""
     raw: bytes = field(default=b"", repr=False)
@@ -82,7 +82,7 @@ class ReceivedRequest:
     method: str = "POST"
     query: str = ""
     status: int = 0
-    """Of the answer; 0 until there is one."""
+    """The status of the answer; 0 before it."""
 
     @property
     def wire(self) -> str:
@@ -111,7 +111,7 @@ class ReceivedRequest:
         return bool(newest) and newest[0].get("role") == "user" and _INSTRUCTION in json.dumps(newest)
 
     def summary(self) -> dict[str, Any]:
-        """What a journal keeps of it."""
+        """Its fields for a journal."""
         kept = ("method", "path", "query", "status", "headers", "body")
         return {name: getattr(self, name) for name in kept}
 

@@ -41,13 +41,13 @@ class UpstreamAnswer:
     model: str = "mock-model-2026"
     piece_chars: int = 6
     number: int = 0
-    """Part of every id in it. Real clients want another one in each answer: they take messages of one id for one."""
+    """Part of every id in it. It must differ between answers: real clients merge messages of the same id."""
     signature: str = SIGNATURE
-    """Of the reasoning, on Anthropic's wire."""
+    """The signature of the reasoning, on Anthropic's wire."""
     compaction: str = ""
     """A summary by the provider itself, as a compaction item or block in place of all else."""
     transformations: tuple[dict[str, Any], ...] = ()
-    """What was done to the request before it was read, as Anthropic's wire tells it."""
+    """Changes to the request before it was read, as Anthropic's wire reports them."""
 
     @property
     def ends(self) -> FinishReason:
@@ -85,7 +85,7 @@ def chat_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Eve
     yield "", "[DONE]"
 
 
-def chat_body(answer: UpstreamAnswer) -> dict[str, Any]:
+def chat_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None, "refusal": None}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -119,9 +119,14 @@ def _chat_usage(usage: CanonicalUsage) -> dict[str, Any]:
     }
 
 
-def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:  # noqa: ARG001
+def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:
     usage = _anthropic_usage(answer.usage)
-    head = {**anthropic_body(answer), "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    head = {
+        **anthropic_body(answer, request),
+        "content": [],
+        "stop_reason": None,
+        "usage": {**usage, "output_tokens": 1},
+    }
     yield _typed("message_start", message=head)
     yield _typed("ping")
     for index, block in enumerate(_anthropic_blocks(answer)):
@@ -132,7 +137,7 @@ def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterato
     yield _typed("message_stop")
 
 
-def anthropic_body(answer: UpstreamAnswer) -> dict[str, Any]:
+def anthropic_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     return {
         "id": f"msg_mock_{answer.number}",
         "type": "message",
@@ -215,7 +220,7 @@ def responses_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterato
 
 
 def compacted_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:
-    """What `/responses/compact` answers: the user's messages, and one compaction item behind them."""
+    """The answer of `/responses/compact`: the user's messages and one compaction item."""
     given = request.get("input")
     listed = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
     kept = [_kept_by_compaction(item, at) for at, item in enumerate(listed) if item.get("role") == "user"]
@@ -303,9 +308,9 @@ def _responses_items(answer: UpstreamAnswer, request: dict[str, Any]) -> list[di
         own = {"id": f"rs_mock_{answer.number}", "type": "reasoning"}
         items.append({**own, "summary": summary, "encrypted_content": encrypted})
     if answer.text:
-        said = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
+        part = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
         own = {"id": f"msg_mock_{answer.number}", "type": "message", "status": "completed"}
-        items.append({**own, "role": "assistant", "content": [said]})
+        items.append({**own, "role": "assistant", "content": [part]})
     for call in answer.calls:
         named = {"call_id": call["id"], **_named(call["function"]["name"], request)}
         named["arguments"] = call["function"]["arguments"]
@@ -343,7 +348,7 @@ def gemini_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[E
     yield "", _gemini_chunk(answer, last, ended=True)
 
 
-def gemini_body(answer: UpstreamAnswer) -> dict[str, Any]:
+def gemini_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
     return _gemini_chunk(answer, *_gemini_parts(answer), ended=True)
 
 

@@ -99,7 +99,7 @@ def test_a_far_server_that_cannot_be_reached_is_not_to_be_started() -> None:
         "x", ErrorClass("network"), body, endpoint=CalledEndpoint("https://api.example.invalid/v1")
     )
     assert str(explain_refusal(refused)) == (
-        "nobody answers at https://api.example.invalid/v1. Check the connection, and model.base_url."
+        "there is no answer from https://api.example.invalid/v1. Check the connection, and model.base_url."
     )
 
 
@@ -120,7 +120,7 @@ async def test_a_web_page_instead_of_an_answer_is_told_as_that() -> None:
             told = explain_refusal(await refusal(settings, {}))
             assert told.text == f"{upstream.base_url} answered with a web page (Sign in), which no model does."
             assert told.remedy == (
-                "Check model.base_url (many end with /v1), and whether a proxy or a login stands in between."
+                "Check model.base_url (many end with /v1), and whether a proxy or a login page is in between."
             )
         # A gateway's own page for a server that is down says nothing of the address.
         told = explain_refusal(await refusal(settings, {}))
@@ -144,7 +144,7 @@ def test_a_wait_is_told_as_a_time(seconds: float, text: str) -> None:
 
 
 def test_a_wait_without_end_does_no_harm() -> None:
-    assert wait_text(1e18, datetime.now(UTC)) == "It asks to wait for longer than anybody waits."
+    assert wait_text(1e18, datetime.now(UTC)) == "It asks to wait for years."
 
 
 def test_a_message_is_taken_out_of_its_json_and_cut() -> None:

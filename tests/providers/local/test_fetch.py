@@ -82,7 +82,7 @@ async def test_a_download_that_broke_goes_on_where_it_stopped(tmp_path: Path) ->
     server = FileServer()
     server.breaks_after = 300_000
     async with served(server) as address:
-        with pytest.raises(FetchFailed, match="what has come is kept, try again"):
+        with pytest.raises(FetchFailed, match="the part that arrived is kept, try again"):
             await fetch_model(f"{address}/m.gguf", tmp_path)
         assert "m.gguf" not in names(tmp_path)
         come = (tmp_path / "models" / ".m.gguf.part").stat().st_size

@@ -28,7 +28,7 @@ from clew.providers.errors.table import (
 
 @dataclass(frozen=True, slots=True)
 class ErrorClass:
-    """What a provider's error says. A number that it does not state is None, never a guess."""
+    """The meaning of a provider's error. A number that it does not state is None, never a guess."""
 
     kind: ErrorKind
     limit: int | None = None
@@ -92,7 +92,7 @@ def classify_error(
     now: datetime | None = None,
     request: bytes = b"",
 ) -> ErrorClass:
-    """The kind of an error, from its status and whatever came as its body: text, bytes, JSON or an exception.
+    """The kind of an error, from its status and its body: text, bytes, JSON or an exception.
 
     `request` is what was refused: where the error quotes it, the words are the client's and say nothing of the size.
     """
@@ -235,7 +235,7 @@ def _output_cap(name: str, numbers: Numbers) -> ErrorClass:
 
 
 def _output_room(name: str, found: re.Match[str], text: str) -> ErrorClass | None:
-    """What the prompt leaves room for. Where that is nothing, the prompt is what has to shrink."""
+    """The room for output beside the prompt. Without any room, the prompt has to shrink."""
     numbers = _numbers(found, ROOM_NUMBER_PATTERNS, text)
     room = 0 if text[found.start("room") - 1] == "-" else numbers["room"]
     limit, output = numbers.get("limit"), numbers.get("output")
@@ -264,8 +264,6 @@ def _media(row: ErrorPattern, text: str) -> ErrorClass:
     )
 
 
-# -- the text of an error ----------------------------------------------------------------------------------------------
-
 # An error takes a few hundred characters, and a stack trace has it at the start or at the end: the middle of a huge
 # body is not read.
 HEAD_CHARS = 8_000
@@ -285,7 +283,7 @@ _QUOTES = str.maketrans({'"': "'", "`": "'", "’": "'", "‘": "'", "“": "'",
 
 
 def flat_text(body: object) -> str:
-    """The text of an error, whatever it came as: bytes, JSON, JSON inside JSON, HTML, an exception.
+    """The text of an error in any form: bytes, JSON, JSON inside JSON, HTML, an exception.
 
     One line in lower case, without quoting, markup and addresses.
     """

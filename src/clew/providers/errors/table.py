@@ -70,7 +70,7 @@ class ErrorPattern:
     not_status: frozenset[int] = frozenset()
     """Statuses with which the sentence is too vague to mean this."""
     providers: tuple[str, ...] = ()
-    """Where given, the row is for these alone: a bare error code means something else elsewhere."""
+    """If given, the row is only for these: a bare error code has other meanings elsewhere."""
     least_limit: int = 0
     """A smaller limit is no window: counts of items and ranges of settings have the same form."""
 
@@ -271,7 +271,7 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("text_over_bytes", "payload_too_large", r"string too long……maximum length \d{6,}"),
     ErrorPattern("field_too_long", "bad_request", r"string too long|string_above_max_length"),
     ErrorPattern("body_too_large", "payload_too_large", r"request[_ ]too[_ ]large|(?:entity|payload|content|body|request)(?: body)?(?: size)?(?: is)? too large|(?:payload|body|request body|request payload) size|body…(?:exceed|limit)|length limit exceeded|request exceeds the maximum size|请求体过大"),
-    # -- Who you are -----------------------------------------------------------------------------------------------------------------------
+    # -- Authentication -----------------------------------------------------------------------------------------------------------------------
     ErrorPattern("auth", "auth", r"(?:invalid|incorrect|missing|no|expired|wrong)[ _-](?:x[ _-])?(?:api[ _-]?key|token|credentials?|bearer|auth\w*)|api[ _-]?key[ _](?:is |was )?(?:not[ _](?:valid|found)|invalid|missing|expired)|unauthori[sz]ed|authentication|permission[_ ]?(?:denied|error)|access denied|accessdenied|(?<!extra_)forbidden|身份验证|鉴权|无权"),
     # -- The connection -----------------------------------------------------------------------------------------------------------------------
     ErrorPattern("network", "network", r"connect(?:ion)?(?: ?error| ?refused| ?reset| aborted| closed| timed? ?out|timeout)|(?:econn\w+|etimedout|enotfound|eai_again|epipe|enetunreach|ehostunreach)\b|timed? ?out|timeout(?:error|exception|\b)|getaddrinfo|name resolution|name or service not known|nodename nor servname|network (?:error|is unreachable)|fetch failed|socket hang up|broken pipe|remote ?(?:protocol|disconnected)|server disconnected|incomplete (?:chunked )?read|peer closed|connection lost|ssl[: ]|tls (?:handshake|error)|certificate verify"),
@@ -282,7 +282,7 @@ MEDIA_ROWS: Final = frozenset(
     {"too_many_media", "media_over_count", "most_media", "number_of_media", "media_in_any_language", "image_shape", "media_encoder"}
 )
 
-# Numbers that stand apart from the verdict's sentence. Read only for an overflow or an output cap, and only for a
+# Numbers outside the sentence of the verdict. Read only for an overflow or an output cap, and only for a
 # meaning that the sentence left open.
 NUMBER_PATTERNS: Final[tuple[NumberPattern, ...]] = (
     NumberPattern(r"n_ctx'? ?[:=] ?<limit>"),

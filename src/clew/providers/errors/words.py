@@ -12,15 +12,15 @@ from clew.errors import CalledEndpoint, ProviderRefused
 from clew.providers.errors.table import ErrorKind
 
 REMEDIES: dict[ErrorKind, str] = {
-    "quota": "The account has nothing left to spend; see to it at the provider, or take another model.",
+    "quota": "The account has no credit left; add some at the provider, or take another model.",
     "rate_limit": "Wait a little and try again.",
     "overloaded": "The provider is busy or down; try again in a while, or take another model.",
-    "network": "Nobody answered, or the line broke; check the address and the connection, then try again.",
+    "network": "There was no answer, or the connection broke; check the address and the connection, then try again.",
     "bad_request": "Check the name of the model and the address: `clew models show` shows both.",
     "prompt_too_long": "Make what is sent smaller.",
     "payload_too_large": "Make what is sent smaller.",
     "output_cap_too_large": "Set agent.max_tokens lower.",
-    "other": "Try again; if it stays, take another model.",
+    "other": "Try again; if it happens again, take another model.",
 }
 """What to do where nothing better is known of the error."""
 NO_KEY = "No key was sent: put it into an environment variable, and name that variable with model.api_key_env."
@@ -40,7 +40,7 @@ _NEARBY = re.compile(
 _CUT = re.compile(
     r"closed before the reply was complete|event of the stream is cut|payload is not completed", re.IGNORECASE
 )
-# A gateway shows these with a page of its own while the server behind it is down or will not take so much.
+# A gateway answers these with its own page while the server behind it is down or refuses the size.
 _GATEWAY_KINDS = ("overloaded", "rate_limit", "payload_too_large")
 
 
@@ -76,7 +76,7 @@ def wait_text(seconds: float, now: datetime) -> str:
             # Never a minute too early.
             then = then.replace(second=0, microsecond=0) + timedelta(minutes=1)
     except OverflowError:
-        return "It asks to wait for longer than anybody waits."
+        return "It asks to wait for years."
     days = (then.date() - now.date()).days
     day = ("", " tomorrow")[days] if days < 2 else f" on {then.day} {then:%B}"
     return f"It asks to wait until about {then:%H:%M}{day}, in {_span(seconds)}."
@@ -124,7 +124,7 @@ def _network(refused: ProviderRefused, address: str, who: str, remedy: str) -> R
         return RefusalText(text, "Check model.base_url and the connection.")
     if address and _NOT_RUNNING.search(refused.body):
         if not _NEARBY.search(address):
-            return RefusalText(f"nobody answers at {address}.", "Check the connection, and model.base_url.")
+            return RefusalText(f"there is no answer from {address}.", "Check the connection, and model.base_url.")
         text = f"no server is running at {address}."
         return RefusalText(text, "Start it, or set model.base_url to where it runs.")
     text = f"the connection to {who} failed: {error_message(refused.body).rstrip('.')}."
@@ -141,7 +141,7 @@ def _page(refused: ProviderRefused, where: str, who: str, remedies: Mapping[Erro
         )
     return RefusalText(
         f"{where} answered with a web page{f' ({title})' if title else ''}, which no model does.",
-        "Check model.base_url (many end with /v1), and whether a proxy or a login stands in between.",
+        "Check model.base_url (many end with /v1), and whether a proxy or a login page is in between.",
     )
 
 

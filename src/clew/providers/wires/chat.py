@@ -54,7 +54,7 @@ class OpenAIChatProvider(HttpProvider):
     optional_fields: ClassVar[tuple[OptionalField, ...]] = (
         OptionalField("stream_options", refusal_pattern("stream_options|include_usage")),
         OptionalField("prompt_cache_key", refusal_pattern("prompt_cache_key")),
-        # Some refuse in a history what they themselves wrote; the names do not tell which.
+        # Some servers refuse in a history what they wrote themselves; their names do not show which.
         *(OptionalField(field, refusal_pattern(rf"\b{field}\b")) for field in REASONING_FIELDS),
         # Two names for one thing; newer models of OpenAI refuse the old one, most other servers know it alone.
         OptionalField("max_completion_tokens", refusal_pattern("max_completion_tokens")),

@@ -167,8 +167,8 @@ class HttpProvider(Provider):
     ) -> None:
         """The key is `api_key`, else what the variable `api_key_env` holds; servers without keys need neither.
 
-        `key_source` tells people where the key is from. `key_header` is the header that carries it: in `Authorization`
-        as a bearer token, in any other as it is.
+        `key_source` says where the key is from, for people. `key_header` is the header of the key: `Authorization`
+        has it as a bearer token, any other as it is.
         """
         variable = api_key_env or (self.default_key_env if base_url is None else "")
         self._key = ApiKey(api_key or (environ if environ is not None else os.environ).get(variable))
@@ -190,7 +190,7 @@ class HttpProvider(Provider):
 
     @property
     def endpoint_called(self) -> CalledEndpoint:
-        """Where calls go, and where their key is from, for people."""
+        """The address of calls and the source of their key, for people."""
         return CalledEndpoint(self._connection.address, self._key_source, bool(self._key))
 
     def __repr__(self) -> str:
@@ -310,7 +310,7 @@ class HttpProvider(Provider):
 
 
 def key_in_variable(variable: str) -> str:
-    """Where a key is, in words; empty without a variable."""
+    """The place of a key in words; empty without a variable."""
     return f"the environment variable {variable}" if variable else ""
 
 
@@ -322,7 +322,7 @@ def _partial(accumulator: ReplyAccumulator, has_begun: bool) -> Message | None:
 async def _read_chunks(
     response: HttpResponse, accumulator: ReplyAccumulator, limits: RetryPolicy
 ) -> AsyncIterator[bytes]:
-    """The bytes of a stream, until it ends or its limits are reached; behind the end of the text, for a moment more."""
+    """The bytes of a stream until it ends or reaches its limits; after the end of the text, for a moment more."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -388,9 +388,6 @@ def encode_json(body: Mapping[str, Any]) -> bytes:
 
 def _decode(body: bytes) -> str:
     return body.decode("utf-8", "replace")
-
-
-# -- reading what servers send -----------------------------------------------------------------------------------------
 
 
 def event_json(event: SseEvent) -> dict[str, Any]:

@@ -210,8 +210,7 @@ def _text_part(text: str) -> Part:
 def _sent_back(item: Mapping[str, Any]) -> dict[str, Any]:
     """The item as clients that keep their own history send it back.
 
-    Without null fields, which the wire writes and refuses when they come back; a text also without its id and status,
-    and without empty lists beside it.
+    Null fields are left out, since the wire refuses them in requests; a text has no id, no status and no empty lists.
     """
     sent = {name: value for name, value in item.items() if value is not None}
     if sent.get("type") != "message":

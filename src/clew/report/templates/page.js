@@ -1,11 +1,11 @@
 "use strict";
 (() => {
-  // Every text goes into the page by textContent: what a tool said is never read as HTML.
+  // Every text goes into the page by textContent: the output of a tool is never read as HTML.
   const table = JSON.parse(document.getElementById("rows").textContent);
   const rows = table.rows.map(([number, role, tool, tokens, after, fate, text, left, now, nowLeft]) => ({
     number, role: table.roles[role], tool: table.tools[tool], tokens, after, fate: table.fates[fate], text, left, now, nowLeft,
   }));
-  const words = { kept: "kept word for word", pruned: "shortened", summarised: "folded into the " + table.told_in, removed: "removed" };
+  const words = { kept: "kept word for word", pruned: "shortened", summarised: "folded into the " + table.summary_name, removed: "removed" };
   const letters = { system: "S", developer: "S", user: "U", assistant: "A", tool: "T" };
   const byId = (id) => document.getElementById(id);
   const cells = byId("cells"), tip = byId("tip"), panel = byId("message");
@@ -92,7 +92,7 @@
     return parts;
   }
 
-  function toldIn(row) {
+  function linesAbout(row) {
     const links = [...document.querySelectorAll(`.handoff a[href="#${name(row)}"]`)];
     return [...new Set(links.map((link) => link.closest(".line")).filter(Boolean))];
   }
@@ -105,12 +105,12 @@
     byId("message-facts").textContent = size(row) + " · " + words[row.fate];
     const body = byId("message-body");
     body.replaceChildren();
-    if (row.now !== undefined) body.append(...excerpt("Stands now as", row.now, row.nowLeft));
+    if (row.now !== undefined) body.append(...excerpt("Now", row.now, row.nowLeft));
     body.append(...excerpt(row.fate === "kept" ? "Message" : "The original", row.text, row.left));
-    const lines = toldIn(row);
-    if (lines.length) body.append(element("h3", {}, "Told in the " + table.told_in));
+    const lines = linesAbout(row);
+    if (lines.length) body.append(element("h3", {}, "In the " + table.summary_name));
     for (const line of lines.slice(0, 12)) {
-      const jump = element("button", { type: "button", class: "told" }, line.textContent.replace(/\s+/g, " ").trim().slice(0, 220));
+      const jump = element("button", { type: "button", class: "mention" }, line.textContent.replace(/\s+/g, " ").trim().slice(0, 220));
       jump.addEventListener("click", () => flash(line));
       body.append(jump);
     }
