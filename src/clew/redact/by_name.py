@@ -25,6 +25,7 @@ from clew.redact.values import (
     PLACEHOLDER_START,
     QUOTE,
     SENTENCE_WORDS,
+    Literals,
     SearchedText,
     SecretFinding,
     has_symbol,
@@ -417,7 +418,10 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
     text, folded = searched.raw, searched.folded
     found: list[SecretFinding] = []
     others: list[int] = []
-    for word, place in names_of_secrets(searched):
+    for word, at in _NAMES.found_in(searched):
+        place = _ASSIGNMENTS[word].match(folded, at)
+        if place is None:
+            continue
         finding = None
         if (sign := place["sign"]) is not None or place["space"] is not None:
             finding = assigned_secret(text, place)
@@ -429,14 +433,13 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
         if finding is None:
             finding = set_without_sign(text, place)
         if finding is None and word in _PASSWORD_WORDS:
-            at = place.start()
             finding = told_password(text, folded, at, word) or value_before_label(text, at) or echoed_password(text, at)
         elif finding is None:
-            finding = told_token(text, folded, place.start(), word)
+            finding = told_token(text, folded, at, word)
         if finding is not None:
             found.append(finding)
         else:
-            others.append(place.start())
+            others.append(at)
     for at, word in _foreign_labels(searched):
         if finding := told_password(text, folded, at, word) if word else told_in_other_script(text, searched.text, at):
             found.append(finding)
@@ -448,9 +451,9 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
 def _foreign_labels(searched: SearchedText) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
     others = searched.not_ascii
-    has_accent = others and _HAS_ACCENT.search(others)
-    for word in _FOREIGN if not has_accent else (*_FOREIGN, *_ACCENTED):
-        for at in searched.where(word):
+    has_accent = bool(others and _HAS_ACCENT.search(others))
+    for word, at in _OTHER_LABELS.found_in(searched):
+        if has_accent or word not in _ACCENTED:
             yield at, word
     if others and _MAY_HAVE_LABEL_IN_SCRIPTS.search(others):
         for match in _LABELS_IN_SCRIPTS.finditer(searched.text):
@@ -517,12 +520,8 @@ _KEY_IN_ENVIRONMENT = lazy_pattern(rb"[A-Z][A-Z0-9_]{1,60}_KEY")
 _NO_KEY_IN_ENVIRONMENT = lazy_pattern(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX")
 
 
-def names_of_secrets(searched: SearchedText) -> Iterator[tuple[bytes, re.Match[bytes]]]:
-    """Each word that may end the name of a secret, and what follows it."""
-    for word, expression in _ASSIGNMENTS.items():
-        for at in searched.where(word):
-            if match := expression.match(searched.folded, at):
-                yield word, match
+_NAMES = Literals(_ASSIGNMENTS)
+_OTHER_LABELS = Literals((*_FOREIGN, *_ACCENTED))
 
 
 # Set without a sign: `set -gx NAME value` (fish), `setenv NAME value` (csh), `ENV NAME value` (Dockerfile).

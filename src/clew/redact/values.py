@@ -11,9 +11,8 @@ import binascii
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 from clew.lazy import lazy_pattern
@@ -73,21 +72,24 @@ class SearchedText:
             places[folded[match.start() : match.end() + 1]].append(match.start())
         return cls(text, raw, folded, not_ascii(text), places)
 
-    def where(self, literal: bytes) -> Sequence[int]:
-        """Where a literal of the rules is in the text in lower case."""
-        anchor, offset = _anchor_of(literal)
-        places = self.places.get(anchor, ())
-        if anchor == literal or not places:
-            return places
-        is_here = self.folded.startswith
-        return [at - offset for at in places if at >= offset and is_here(literal, at - offset)]
 
+class Literals:
+    """Literals of the rules, found by their anchors."""
 
-@cache
-def _anchor_of(literal: bytes) -> tuple[bytes, int]:
-    """The longest anchor in a literal, and where in the literal it is."""
-    anchor = next(anchor for anchor in _ANCHORS if anchor in literal)
-    return anchor, literal.index(anchor)
+    def __init__(self, literals: Iterable[bytes]) -> None:
+        self._of_anchor: defaultdict[bytes, list[tuple[int, bytes, int]]] = defaultdict(list)
+        for order, literal in enumerate(literals):
+            anchor = next(anchor for anchor in _ANCHORS if anchor in literal)
+            self._of_anchor[anchor].append((order, literal, literal.index(anchor)))
+
+    def found_in(self, searched: SearchedText) -> Iterator[tuple[bytes, int]]:
+        """The literals that a text in lower case has, in the order of the rules, with each place."""
+        known, is_here = self._of_anchor, searched.folded.startswith
+        rows = [(*row, anchor) for anchor in searched.places if anchor in known for row in known[anchor]]
+        for _, literal, offset, anchor in sorted(rows):
+            for at in searched.places[anchor]:
+                if literal == anchor or (at >= offset and is_here(literal, at - offset)):
+                    yield literal, at - offset
 
 
 _ANCHORS = tuple(anchor.encode() for anchor in sorted(RULES["anchors"], key=len, reverse=True))
