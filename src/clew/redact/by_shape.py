@@ -8,8 +8,6 @@ shape: lines of base64, 64 or 70 wide, one below the other. Certificates, public
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -17,7 +15,7 @@ from functools import cache
 
 from clew.lazy import lazy_pattern
 from clew.redact.catalog import CATALOG, SecretKind
-from clew.redact.values import SecretFinding, is_wordy, mixes_letters_and_digits
+from clew.redact.values import SecretFinding, decoded_base64, is_wordy, mixes_letters_and_digits
 
 RUN = 20
 """Every secret of the catalog has a run of this many letters, digits, `_`, `-`, `~` or `+`."""
@@ -343,19 +341,16 @@ def _body_finding(text: bytes, begin: int, body: re.Match[bytes]) -> SecretFindi
 
 def _is_other_file(lines: Sequence[bytes], first: re.Match[bytes] | None) -> bool:
     """Whether the first bytes are those of a certificate, a public key, a picture or an archive."""
-    start = _decoded(first[1] if first else lines[0])
+    start = _first_bytes(first[1] if first else lines[0])
     return bool(_DER_OTHER.match(start)) or start.startswith(_FILE_MAGIC)
 
 
 def _begins_private_key(value: bytes) -> bool:
     if value.startswith((b"b3BlbnNzaC1rZXktdjE", b"LS0tLS1CRUdJTi")):
-        return value.startswith(b"b3") or b"PRIVATE KEY" in _decoded(value, 96)
-    return value.startswith((b"MI", b"MH", b"MC", b"MF")) and bool(_DER_PRIVATE.match(_decoded(value)))
+        return value.startswith(b"b3") or b"PRIVATE KEY" in _first_bytes(value, 96)
+    return value.startswith((b"MI", b"MH", b"MC", b"MF")) and bool(_DER_PRIVATE.match(_first_bytes(value)))
 
 
-def _decoded(value: bytes, chars: int = 24) -> bytes:
+def _first_bytes(value: bytes, chars: int = 24) -> bytes:
     whole = value[:chars].rstrip(b"=")
-    try:
-        return base64.b64decode(whole[: len(whole) // 4 * 4], validate=True)
-    except (binascii.Error, ValueError):
-        return b""
+    return decoded_base64(whole[: len(whole) // 4 * 4])

@@ -7,7 +7,6 @@ secret. So the texts of many are searched at once, and only those in which somet
 
 from __future__ import annotations
 
-import binascii
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from clew.redact.values import (
     RedactedText,
     SearchedText,
     SecretFinding,
+    decoded_base64,
     in_original_text,
     not_ascii,
     outside_placeholders,
@@ -43,15 +43,14 @@ _SHORTEST = 8
 
 
 def redact(text: str) -> RedactedText:
-    """The text with every secret replaced by a placeholder that says its kind."""
+    """The text with every secret replaced by a placeholder that says its kind; the same object where there is none."""
     found = _search(text)
-    return RedactedText(with_placeholders(text, found), tuple(found)) if found else RedactedText(text, ())
+    return RedactedText(with_placeholders(text, found) if found else text, tuple(found))
 
 
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
-    found = _search(text)
-    return with_placeholders(text, found) if found else text
+    return redact(text).text
 
 
 def _search(text: str) -> list[SecretFinding]:
@@ -102,18 +101,13 @@ def _findings(searched: SearchedText, *, is_decoded: bool = False) -> list[Secre
 _BASE64 = lazy_pattern(
     rb"(?<![A-Za-z0-9+/_=-])(?:[CI-Za-f][A-Za-z0-9+/_-]{3}){6,1024}+[A-Za-z0-9+/_-]{0,3}={0,2}(?![A-Za-z0-9+/_=-])"
 )
-_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
 def _encoded_secrets(raw: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[SecretFinding]:
     """The words that are base64 of a text with a secret."""
     for start, end in candidates:
         for word in _BASE64.finditer(raw, start, end + 2):
-            written = word[0].rstrip(b"=").translate(_URL_SAFE)
-            try:
-                decoded = binascii.a2b_base64(written + b"=" * (-len(written) % 4))
-            except binascii.Error:
-                continue
+            decoded = decoded_base64(word[0])
             text = decoded.decode("latin-1")
             is_read = decoded.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
             if is_read and _findings(SearchedText.of(text), is_decoded=True):

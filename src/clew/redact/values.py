@@ -7,7 +7,6 @@ secrets, because a value that is removed wrongly is lost to the reader.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -298,11 +297,20 @@ def is_technical_term(value: bytes) -> bool:
     return bool(_TECHNICAL.fullmatch(value)) and not (value.isdigit() and len(value) >= 6)
 
 
+def decoded_base64(value: bytes) -> bytes:
+    """What a value encodes in base64, of the alphabet of URLs too and without its padding; empty where it is none."""
+    written = value.rstrip(b"=").translate(_URL_SAFE)
+    try:
+        return base64.b64decode(written + b"=" * (-len(written) % 4), validate=True)
+    except ValueError:
+        return b""
+
+
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+
+
 def is_readable_base64(value: bytes, needs: bytes = b"") -> bool:
     """Base64 of a printable text, in which something follows `needs`."""
-    try:
-        decoded = base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        return False
+    decoded = decoded_base64(value)
     has_both = bool(decoded.partition(needs)[2]) if needs else bool(decoded)
     return has_both and decoded.isascii() and decoded.decode("ascii").strip().isprintable()
