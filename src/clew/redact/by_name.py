@@ -69,7 +69,6 @@ _PAIR = lazy_pattern(
     rb"[\"'`*]?(?P<user>[a-z_][\w.@-]{0,40})(?:[ ]/[ ]|:)(?P<value>[^\s\"'`<>/:]{5,64})(?=[\s\"'`*]|\Z)"
 )
 _JOINED_BEFORE = lazy_pattern(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
-_PAIR_CHARS = 128
 _BEFORE_PAIR = (b"pass", b"cred", b"login")
 # The value's first bracket is not part of it.
 _PROSE_PLACEHOLDER = PLACEHOLDER_START.lstrip("[").encode("ascii")
@@ -79,7 +78,7 @@ _TRAILING = b".,:;)]}>*_`?"
 
 def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The password that a sentence tells after its label at that place."""
-    if word in _BEFORE_PAIR and _has_pair_sign(folded, at) and (pair := _PAIR.match(folded, at)):
+    if word in _BEFORE_PAIR and (pair := _PAIR.match(folded, at)):
         start, end = pair.span("value")
         value = text[start:end].rstrip(_TRAILING)
         if mixes_letters_and_digits(value) and _is_told(value, b"`"):
@@ -107,12 +106,6 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
     return SecretFinding(start, start + len(value), "password") if is_secret else None
 
 
-def _has_pair_sign(folded: bytes, at: int) -> bool:
-    """Whether there is anything that may separate a user from a password: cheaper than the expression."""
-    end = at + _PAIR_CHARS
-    return folded.find(b":", at, end) >= 0 or folded.find(b" / ", at, end) >= 0
-
-
 def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The token or key that a sentence tells. Those are generated, so that a value has to look it."""
     if _is_inside_name(text, at):
@@ -129,8 +122,6 @@ def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFindin
 def value_before_label(text: bytes, at: int) -> SecretFinding | None:
     """The password in `Use "..." as the root password`, whose label is at that place."""
     if text[at - 1 : at] != b" ":
-        return None
-    if text.find(b" as ", max(0, at - _LABEL_CHARS), at) < 0 and text.find(b" is ", max(0, at - _LABEL_CHARS), at) < 0:
         return None
     joint = _BEFORE_LABEL.search(text, max(0, at - _LABEL_CHARS), at)
     if joint is None:
@@ -251,24 +242,9 @@ _CELL_EDGES = b" \t\r\"'`*\\"
 
 def secrets_in_tables(text: bytes, folded: bytes, places: Sequence[int]) -> list[SecretFinding]:
     """The secrets of the tables whose header, or one of whose rows, has a name at one of these places."""
-    names = names_in_headers(text, folded, places)
-    if not names:
-        return []
-    lines = _Lines(text)
-    return [finding for at in names for finding in _cells(lines, at)]
-
-
-def names_in_headers(text: bytes, folded: bytes, places: Sequence[int]) -> list[int]:
-    """Those of the places of names whose line may be the header or a row of a table."""
-    return [
-        at for at in places if _NAME_ENDS.match(folded, at) and _ENDS_HEADER.match(text, at) and _may_head(text, at)
-    ]
-
-
-def _may_head(text: bytes, at: int) -> bool:
-    """Whether the line of a name may be the header or a row of a table, by the text around it alone."""
-    start = max(0, at - _LONGEST_LINE - 1)
-    return _header(_Lines(text[start : at + _LONGEST_LINE + 2]), at - start) is not None
+    names = [at for at in places if _NAME_ENDS.match(folded, at) and _ENDS_HEADER.match(text, at)]
+    lines = _Lines(text) if names else None
+    return [finding for at in names for finding in _cells(lines, at)] if lines else []
 
 
 class _Lines:
