@@ -7,7 +7,7 @@ nothing alone (`mkdir -p`, `ssh -p 22`), so the command before it decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -138,29 +138,6 @@ def _assigned(text: bytes) -> Iterator[SecretFinding]:
         name = _ASSIGNED_NAME.search(text, max(0, match.start() - 42), match.start()) if is_mixed else None
         if name and not value.startswith(_KNOWN_BASE64) and not _NAMES_PUBLIC_VALUE.search(name[0].rstrip(b" :")):
             yield SecretFinding(*match.span("value"), "generated-secret")
-
-
-_NAMED = lazy_pattern(
-    rb"(?<![\w.-])(?P<name>[A-Za-z_][\w.-]{1,60}+)[\"'\\]{0,4}[ \t]{0,4}[:=][ \t]{0,4}[\"'\\]{0,4}"
-    rb"(?P<value>[A-Za-z0-9+/_~-]{20,512}+={0,2})(?![\w.])"
-)
-_NAMES_ACCESS = lazy_pattern(rb"(?i)" + b"|".join(RULES["words"]["of_access"].encode().split()))
-_HEX = lazy_pattern(rb"[0-9a-fA-F-]+")
-_NAME_CHARS = 64
-
-
-def hinted_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[SecretFinding]:
-    """`session_seed: ...`: a generated value, no hash, whose name says something about access."""
-    for start, end in candidates:
-        before = start - _NAME_CHARS if start > _NAME_CHARS else 0
-        if text.find(b"=", max(0, start - 6), end) < 0 and text.find(b":", max(0, start - 6), end) < 0:
-            continue
-        for match in _NAMED.finditer(text, before, end + 2):
-            name, value = match["name"], match["value"]
-            if not _NAMES_ACCESS.search(name) or _NAMES_PUBLIC_VALUE.search(name) or value.startswith(_KNOWN_BASE64):
-                continue
-            if mixes_letters_and_digits(value) and not _HEX.fullmatch(value) and looks_random(value, 20):
-                yield SecretFinding(*match.span("value"), "generated-secret")
 
 
 _FIELD = lazy_pattern(

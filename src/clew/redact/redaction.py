@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from clew.lazy import lazy_pattern
 from clew.messages import Message
-from clew.redact.by_context import hinted_secrets, secrets_in_commands, secrets_in_context
+from clew.redact.by_context import secrets_in_commands, secrets_in_context
 from clew.redact.by_name import named_secrets, secret_under
 from clew.redact.by_shape import (
     key_bodies,
@@ -88,7 +88,6 @@ def _findings(searched: SearchedText, *, is_decoded: bool = False) -> list[Secre
         found += prefixed_secrets(raw, candidates)
         found += wrapped_secrets(raw, candidates)
         found += key_bodies(raw, candidates)
-        found += hinted_secrets(raw, candidates)
     found += private_keys(raw)
     found += secrets_in_context(searched)
     if searched.places or searched.not_ascii:
