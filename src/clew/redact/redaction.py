@@ -31,6 +31,8 @@ from clew.redact.values import (
     SecretFinding,
     decoded_base64,
     in_original_text,
+    looks_like_password,
+    mixes_letters_and_digits,
     not_ascii,
     outside_placeholders,
     with_placeholders,
@@ -99,8 +101,9 @@ def _findings(searched: SearchedText, *, is_decoded: bool = False) -> list[Secre
 # Base64 of a text that can be read: there every fourth character is one of half of them, which hashes and paths hardly
 # ever keep up. What was decoded once is not decoded again.
 _BASE64 = lazy_pattern(
-    rb"(?<![A-Za-z0-9+/_=-])(?:[CI-Za-f][A-Za-z0-9+/_-]{3}){6,1024}+[A-Za-z0-9+/_-]{0,3}={0,2}(?![A-Za-z0-9+/_=-])"
+    rb"(?<![A-Za-z0-9+/_=-])(?:[CI-Za-f][A-Za-z0-9+/_-]{3}){5,1024}+[A-Za-z0-9+/_-]{0,3}={0,2}(?![A-Za-z0-9+/_=-])"
 )
+_USER_AND_PASSWORD = lazy_pattern(rb"[A-Za-z][A-Za-z0-9_.@+-]{1,63}:([^\s:/]{6,64})")
 
 
 def _encoded_secrets(raw: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[SecretFinding]:
@@ -110,7 +113,9 @@ def _encoded_secrets(raw: bytes, candidates: Sequence[tuple[int, int]]) -> Itera
             decoded = decoded_base64(word[0])
             text = decoded.decode("latin-1")
             is_read = decoded.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
-            if is_read and _findings(SearchedText.of(text), is_decoded=True):
+            pair = _USER_AND_PASSWORD.fullmatch(decoded) if is_read else None
+            is_login = pair is not None and mixes_letters_and_digits(pair[1]) and looks_like_password(pair[1])
+            if is_login or (is_read and _findings(SearchedText.of(text), is_decoded=True)):
                 yield SecretFinding(*word.span(), "encoded-secret")
 
 

@@ -96,7 +96,9 @@ _BY_FIRST: defaultdict[bytes, list[bytes]] = defaultdict(list)
 for _anchor in _ANCHORS:
     # The last character is not consumed, since another one may begin with it.
     _BY_FIRST[_anchor[:1]].append(b"%b(?=%b)" % (re.escape(_anchor[1:-1]), re.escape(_anchor[-1:])))
-_ANCHORED = lazy_pattern(b"|".join(b"%b(?:%b)" % (first, b"|".join(rest)) for first, rest in _BY_FIRST.items()))
+_ANCHORED = lazy_pattern(
+    b"|".join(b"%b(?:%b)" % (re.escape(first), b"|".join(rest)) for first, rest in _BY_FIRST.items())
+)
 
 
 def with_placeholders(text: str, found: Iterable[SecretFinding]) -> str:
