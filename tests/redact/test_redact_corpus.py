@@ -9,7 +9,7 @@ from clew.redact import CATALOG, SecretKind, redact
 from clew.redact.by_context import CONTEXT_KINDS
 from clew.redact.by_shape import RUN
 from clew.redact.catalog import RULES
-from clew.redact.values import SearchedText
+from clew.redact.values import Literals, SearchedText
 from tests.support.cases import every_case
 from tests.support.secret_examples import CorpusCase, cases_in, example_secret, text_before
 
@@ -104,4 +104,6 @@ def test_every_literal_of_the_rules_is_found_in_a_text() -> None:
     )
     for literal in map(str.encode, {*contexts, *labels, *RULES["names"]["words"], "cookie"}):
         for text in (literal, b"x " + literal + b" y", b"ss" + literal):
-            assert list(SearchedText.of(text.decode()).where(literal)) == [text.index(literal)], literal
+            assert list(Literals([literal]).found_in(SearchedText.of(text.decode()))) == [
+                (literal, text.index(literal))
+            ]

@@ -67,10 +67,11 @@ class Markers:
             tuple(map(str, listed)) if isinstance(listed := row.get(name), list) else ()
             for name in ("phrases", "openings", "not")
         )
+        self._in_ascii = tuple(filter(str.isascii, self.phrases))
 
     def found_in(self, lowered: str) -> bool:
         # A plain loop: a generator takes three times as long.
-        for phrase in self.phrases:
+        for phrase in self._in_ascii if lowered.isascii() else self.phrases:
             if phrase in lowered:
                 return True
         return (bool(self.words) and not self.words.isdisjoint(_WORD.findall(lowered))) or (
@@ -139,12 +140,12 @@ def _blocks_of_programs(text: str) -> Iterator[Block]:
 
 def person_in_result(text: str) -> str:
     """What a person says inside of a tool result, such as the reason for which a call was denied."""
-    if any(opening in text for opening in _RESULT_OPENINGS):
+    if "<" in text and any(opening in text for opening in _RESULT_OPENINGS):
         for block in tagged_blocks(text, _OF_ANSWERS):
             return text[block.inside : block.inside_stop].strip()
     for mark in _RESULT_MARKS:
-        before, _, said = text.partition(mark)
-        if said and len(before) <= _LONGEST_BEFORE_MARK:
+        at = text.find(mark, 0, _LONGEST_BEFORE_MARK + len(mark))
+        if at >= 0 and (said := text[at + len(mark) :]):
             return said.strip()
     return ""
 

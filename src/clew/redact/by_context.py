@@ -16,6 +16,7 @@ from clew.redact.catalog import RULES, expanded
 from clew.redact.values import (
     QUOTE,
     SENTENCE_WORDS,
+    Literals,
     SearchedText,
     SecretFinding,
     is_path,
@@ -69,17 +70,19 @@ for _kind, _literal, _check, _pattern in RULES["contexts"]:
 CONTEXT_KINDS = frozenset(context.kind for contexts in _CONTEXTS.values() for context in contexts)
 
 
+_LITERALS = Literals(_CONTEXTS)
+
+
 def secrets_in_context(searched: SearchedText) -> list[SecretFinding]:
     """The secrets in headers, URLs and cookies, in no particular order."""
     text = searched.raw
     found = [*_cookies(searched), *_assigned(text), *_of_kubernetes(text, searched.folded)]
-    for literal, contexts in _CONTEXTS.items():
-        for at in searched.where(literal):
-            if match := _expression(literal).match(searched.folded, at + len(literal)):
-                context = contexts[(match.lastindex or 1) - 1]
-                start, end = match.span(match.lastindex or 1)
-                if context.check(text[start:end]):
-                    found.append(SecretFinding(start, end, context.kind))
+    for literal, at in _LITERALS.found_in(searched):
+        if match := _expression(literal).match(searched.folded, at + len(literal)):
+            context = _CONTEXTS[literal][(match.lastindex or 1) - 1]
+            start, end = match.span(match.lastindex or 1)
+            if context.check(text[start:end]):
+                found.append(SecretFinding(start, end, context.kind))
     return found
 
 
@@ -97,7 +100,7 @@ _SESSION_NAME = lazy_pattern(rb"(?i)sess|sid|token|auth|jwt|csrf|xsrf|remember|l
 
 def _cookies(searched: SearchedText) -> Iterator[SecretFinding]:
     text, end = searched.raw, 0
-    for at in searched.where(b"cookie"):
+    for at in searched.places.get(b"cookie", ()):
         if at >= end and (header := _COOKIE_HEADER.match(text, at)):
             end = header.end()
             while (pair := _COOKIE.match(text, end)) and pair[2] is not None:

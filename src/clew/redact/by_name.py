@@ -25,6 +25,7 @@ from clew.redact.values import (
     PLACEHOLDER_START,
     QUOTE,
     SENTENCE_WORDS,
+    Literals,
     SearchedText,
     SecretFinding,
     has_symbol,
@@ -68,7 +69,6 @@ _PAIR = lazy_pattern(
     rb"[\"'`*]?(?P<user>[a-z_][\w.@-]{0,40})(?:[ ]/[ ]|:)(?P<value>[^\s\"'`<>/:]{5,64})(?=[\s\"'`*]|\Z)"
 )
 _JOINED_BEFORE = lazy_pattern(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
-_PAIR_CHARS = 128
 _BEFORE_PAIR = (b"pass", b"cred", b"login")
 # The value's first bracket is not part of it.
 _PROSE_PLACEHOLDER = PLACEHOLDER_START.lstrip("[").encode("ascii")
@@ -78,7 +78,7 @@ _TRAILING = b".,:;)]}>*_`?"
 
 def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The password that a sentence tells after its label at that place."""
-    if word in _BEFORE_PAIR and _has_pair_sign(folded, at) and (pair := _PAIR.match(folded, at)):
+    if word in _BEFORE_PAIR and (pair := _PAIR.match(folded, at)):
         start, end = pair.span("value")
         value = text[start:end].rstrip(_TRAILING)
         if mixes_letters_and_digits(value) and _is_told(value, b"`"):
@@ -106,12 +106,6 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
     return SecretFinding(start, start + len(value), "password") if is_secret else None
 
 
-def _has_pair_sign(folded: bytes, at: int) -> bool:
-    """Whether there is anything that may separate a user from a password: cheaper than the expression."""
-    end = at + _PAIR_CHARS
-    return folded.find(b":", at, end) >= 0 or folded.find(b" / ", at, end) >= 0
-
-
 def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The token or key that a sentence tells. Those are generated, so that a value has to look it."""
     if _is_inside_name(text, at):
@@ -128,8 +122,6 @@ def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFindin
 def value_before_label(text: bytes, at: int) -> SecretFinding | None:
     """The password in `Use "..." as the root password`, whose label is at that place."""
     if text[at - 1 : at] != b" ":
-        return None
-    if text.find(b" as ", max(0, at - _LABEL_CHARS), at) < 0 and text.find(b" is ", max(0, at - _LABEL_CHARS), at) < 0:
         return None
     joint = _BEFORE_LABEL.search(text, max(0, at - _LABEL_CHARS), at)
     if joint is None:
@@ -250,24 +242,9 @@ _CELL_EDGES = b" \t\r\"'`*\\"
 
 def secrets_in_tables(text: bytes, folded: bytes, places: Sequence[int]) -> list[SecretFinding]:
     """The secrets of the tables whose header, or one of whose rows, has a name at one of these places."""
-    names = names_in_headers(text, folded, places)
-    if not names:
-        return []
-    lines = _Lines(text)
-    return [finding for at in names for finding in _cells(lines, at)]
-
-
-def names_in_headers(text: bytes, folded: bytes, places: Sequence[int]) -> list[int]:
-    """Those of the places of names whose line may be the header or a row of a table."""
-    return [
-        at for at in places if _NAME_ENDS.match(folded, at) and _ENDS_HEADER.match(text, at) and _may_head(text, at)
-    ]
-
-
-def _may_head(text: bytes, at: int) -> bool:
-    """Whether the line of a name may be the header or a row of a table, by the text around it alone."""
-    start = max(0, at - _LONGEST_LINE - 1)
-    return _header(_Lines(text[start : at + _LONGEST_LINE + 2]), at - start) is not None
+    names = [at for at in places if _NAME_ENDS.match(folded, at) and _ENDS_HEADER.match(text, at)]
+    lines = _Lines(text) if names else None
+    return [finding for at in names for finding in _cells(lines, at)] if lines else []
 
 
 class _Lines:
@@ -417,7 +394,10 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
     text, folded = searched.raw, searched.folded
     found: list[SecretFinding] = []
     others: list[int] = []
-    for word, place in names_of_secrets(searched):
+    for word, at in _NAMES.found_in(searched):
+        place = _ASSIGNMENTS[word].match(folded, at)
+        if place is None:
+            continue
         finding = None
         if (sign := place["sign"]) is not None or place["space"] is not None:
             finding = assigned_secret(text, place)
@@ -429,14 +409,13 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
         if finding is None:
             finding = set_without_sign(text, place)
         if finding is None and word in _PASSWORD_WORDS:
-            at = place.start()
             finding = told_password(text, folded, at, word) or value_before_label(text, at) or echoed_password(text, at)
         elif finding is None:
-            finding = told_token(text, folded, place.start(), word)
+            finding = told_token(text, folded, at, word)
         if finding is not None:
             found.append(finding)
         else:
-            others.append(place.start())
+            others.append(at)
     for at, word in _foreign_labels(searched):
         if finding := told_password(text, folded, at, word) if word else told_in_other_script(text, searched.text, at):
             found.append(finding)
@@ -448,9 +427,9 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
 def _foreign_labels(searched: SearchedText) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
     others = searched.not_ascii
-    has_accent = others and _HAS_ACCENT.search(others)
-    for word in _FOREIGN if not has_accent else (*_FOREIGN, *_ACCENTED):
-        for at in searched.where(word):
+    has_accent = bool(others and _HAS_ACCENT.search(others))
+    for word, at in _OTHER_LABELS.found_in(searched):
+        if has_accent or word not in _ACCENTED:
             yield at, word
     if others and _MAY_HAVE_LABEL_IN_SCRIPTS.search(others):
         for match in _LABELS_IN_SCRIPTS.finditer(searched.text):
@@ -517,12 +496,8 @@ _KEY_IN_ENVIRONMENT = lazy_pattern(rb"[A-Z][A-Z0-9_]{1,60}_KEY")
 _NO_KEY_IN_ENVIRONMENT = lazy_pattern(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX")
 
 
-def names_of_secrets(searched: SearchedText) -> Iterator[tuple[bytes, re.Match[bytes]]]:
-    """Each word that may end the name of a secret, and what follows it."""
-    for word, expression in _ASSIGNMENTS.items():
-        for at in searched.where(word):
-            if match := expression.match(searched.folded, at):
-                yield word, match
+_NAMES = Literals(_ASSIGNMENTS)
+_OTHER_LABELS = Literals((*_FOREIGN, *_ACCENTED))
 
 
 # Set without a sign: `set -gx NAME value` (fish), `setenv NAME value` (csh), `ENV NAME value` (Dockerfile).

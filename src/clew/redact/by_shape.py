@@ -1,23 +1,21 @@
 """Secrets known by their shape: the kinds of the catalog, also where a line end cuts one in two, and private keys.
 
 Kinds of the catalog in three linear steps: long runs of characters of secrets are searched for, of which ordinary text
-has few; the text around them is joined into one short text; the expressions of the kinds that its words may begin
-search that. A private key without its first line is known by the end of its block, by its first bytes, or by its
+has few; one expression finds the first characters of all kinds in them; the kind's own expression reads on from there.
+A private key without its first line is known by the end of its block, by its first bytes, or by its
 shape: lines of base64, 64 or 70 wide, one below the other. Certificates, public keys and pictures stay.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 
 from clew.lazy import lazy_pattern
 from clew.redact.catalog import CATALOG, SecretKind
-from clew.redact.values import SecretFinding, is_wordy, mixes_letters_and_digits
+from clew.redact.values import SecretFinding, decoded_base64, is_wordy, mixes_letters_and_digits
 
 RUN = 20
 """Every secret of the catalog has a run of this many letters, digits, `_`, `-`, `~` or `+`."""
@@ -29,23 +27,15 @@ _SECRET_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 _SEPARATOR_CHARS = b".%:$/="
 _CLASSES = bytes(ord("a" if byte in _SECRET_CHARS else "b" if byte in _SEPARATOR_CHARS else " ") for byte in range(256))
 _LONG_RUN = b"a" * RUN
+_KEY_CHARS = 4
 
 
-def prefixed_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[SecretFinding]:
+def prefixed_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[SecretFinding]:
     """The secrets of the catalog in a text of one byte per character, within its candidates."""
-    if not candidates:
-        return []
-    starts = [1]
-    for start, end in candidates:
-        starts.append(starts[-1] + end - start + 1)
-    searched = _without_escapes(b" " + b" ".join([text[start:end] for start, end in candidates]))
-    found = []
-    for begin, end, kind in _matches(searched):
-        if kind.check(searched[begin:end]):
-            piece = bisect_right(starts, begin) - 1
-            shift = candidates[piece][0] - starts[piece]
-            found.append(SecretFinding(begin + shift, end + shift, kind.name))
-    return found
+    for first, last in candidates:
+        piece = _without_escapes(text[first:last])
+        for start, end, kind in (*_by_start(piece), *_by_middle(piece)):
+            yield SecretFinding(first + start, first + end, kind.name)
 
 
 # A key that a line end cuts: the end of one line and the start of the next, behind an indent, quote or diff mark.
@@ -57,8 +47,6 @@ _WRAP_CHARS = 100
 
 def wrapped_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[SecretFinding]:
     """The secrets of the catalog that continue in the next line."""
-    if not candidates:
-        return []
     joints: list[tuple[bytes, int, bytes, int]] = []
     has_escaped_ends = b"\\n" in text
     joined = -1
@@ -78,7 +66,7 @@ def wrapped_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[
             if rest := _rest_of_key(text, joined, len(text)):
                 # Only at the start of the text no character precedes.
                 joints.append((text[start + 1 if start else 0 : end], end, rest, joined))
-    return _across_line_ends(joints) if joints else []
+    return [finding for joint in joints if (finding := _across_line_end(*joint))]
 
 
 _MARKS_CHARS = 16
@@ -94,24 +82,12 @@ def _rest_of_key(text: bytes, start: int, end: int) -> bytes | None:
     return word[0] if word.end() == len(text) or text[word.end() : word.end() + 1].isspace() else None
 
 
-def _across_line_ends(joints: Sequence[tuple[bytes, int, bytes, int]]) -> list[SecretFinding]:
-    """The secrets that begin in the first and end in the third of each joint, whose end and start are beside them.
-
-    All are searched at once, as one text.
-    """
-    starts = [1]
-    for first, _, rest, _ in joints:
-        starts.append(starts[-1] + len(first) + len(rest) + 1)
-    searched = _without_escapes(b" " + b" ".join([first + rest for first, _, rest, _ in joints]))
-    found: dict[int, SecretFinding] = {}
-    for begins, ends, kind in _by_start(searched):
-        number = bisect_right(starts, begins) - 1
-        first, end, rest, rest_start = joints[number]
-        goes_on = begins < starts[number] + len(first) < ends
-        if goes_on and number not in found and kind.check(searched[begins:ends]) and _continues(rest):
-            start = end - len(first) + begins - starts[number]
-            found[number] = SecretFinding(start, rest_start + len(rest), kind.name)
-    return list(found.values())
+def _across_line_end(first: bytes, first_end: int, rest: bytes, rest_start: int) -> SecretFinding | None:
+    """The secret that begins in one line and continues in the next; both parts with their places."""
+    for start, end, kind in _by_start(_without_escapes(b" " + first + rest)) if _continues(rest) else ():
+        if start <= len(first) < end - 1:
+            return SecretFinding(first_end - len(first) + start - 1, rest_start + len(rest), kind.name)
+    return None
 
 
 def _continues(word: bytes) -> bool:
@@ -119,23 +95,24 @@ def _continues(word: bytes) -> bool:
     return mixes_letters_and_digits(word) and not is_wordy(word) and b"//" not in word
 
 
-def _matches(searched: bytes) -> Iterator[tuple[int, int, SecretKind]]:
-    yield from _by_start(searched)
-    for literal, pattern, kind in _BY_MIDDLE:
-        for match in pattern.finditer(searched) if literal in searched else ():
-            yield match.start() - (kind.before.low if kind.before else 0), match.end(), kind
+def _by_start(piece: bytes) -> Iterator[tuple[int, int, SecretKind]]:
+    """The secrets that are known by their start; of two at one place the one with the longer literal."""
+    for found in _ANY_START.finditer(piece):
+        at = found.start()
+        for start, kind in _STARTS[found[0]]:
+            if piece.startswith(start, at) and (match := _expression(start, kind).match(piece, at + len(start))):
+                if kind.check(piece[at : match.end()]):
+                    yield at, match.end(), kind
+                break
 
 
-def _by_start(searched: bytes) -> list[tuple[int, int, SecretKind]]:
-    """The secrets that are known by their start, in order; of two at one place the one with the longer literal."""
-    words = set(_WORD_STARTS.findall(searched))
-    found: dict[int, tuple[int, int, SecretKind]] = {}
-    for key in _STARTS.keys() & words.union(word[:1] for word in words):
-        for match in _expression_of(key).finditer(searched):
-            known = found.get(match.start())
-            if known is None or len(key) > 1:
-                found[match.start()] = (match.start(), match.end(), _STARTS[key][(match.lastindex or 1) - 1][1])
-    return [found[start] for start in sorted(found)]
+def _by_middle(piece: bytes) -> Iterator[tuple[int, int, SecretKind]]:
+    """Those whose known literal is in the middle."""
+    for literal, pattern, kind in _MIDDLES:
+        for match in pattern.finditer(piece) if literal in piece else ():
+            start = match.start() - (kind.before.low if kind.before else 0)
+            if kind.check(piece[start : match.end()]):
+                yield start, match.end(), kind
 
 
 def key_candidates(text: bytes) -> list[tuple[int, int]]:
@@ -179,36 +156,37 @@ def _as_spaces(match: re.Match[bytes]) -> bytes:
     return b" " * len(match[0])
 
 
-_WORD_STARTS = lazy_pattern(rb"(?<![A-Za-z0-9])[A-Za-z0-9][A-Za-z0-9/]?")
-_STARTS: dict[bytes, list[tuple[str, SecretKind]]] = {}
-"""By how a word begins: which secrets it may be the start of."""
-for _start, _kind in sorted(
-    ((start, kind) for kind in CATALOG if not kind.before for start in kind.starts), key=lambda row: -len(row[0])
-):
-    _STARTS.setdefault(_start[:2].encode("ascii"), []).append((_start, _kind))
+_STARTS: defaultdict[bytes, list[tuple[bytes, SecretKind]]] = defaultdict(list)
+"""By the first characters of a word: which secrets it may be the start of, the longest literal first."""
+for _kind in CATALOG:
+    for _start in () if _kind.before else map(str.encode, _kind.starts):
+        _STARTS[_start[:_KEY_CHARS]].append((_start, _kind))
+for _key in list(_STARTS):
+    _STARTS[_key] += (row for other in _STARTS if other != _key and _key.startswith(other) for row in _STARTS[other])
+    _STARTS[_key].sort(key=lambda row: -len(row[0]))
+_BY_FIRST: defaultdict[bytes, list[bytes]] = defaultdict(list)
+for _key in sorted(_STARTS, key=len, reverse=True):
+    _BY_FIRST[_key[:1]].append(re.escape(_key[1:]))
+_ANY_START = lazy_pattern(
+    rb"(?<![A-Za-z0-9])(?:%b)" % b"|".join(rb"%b(?:%b)" % (first, b"|".join(rest)) for first, rest in _BY_FIRST.items())
+)
 
 
 @cache
-def _expression_of(key: bytes) -> re.Pattern[bytes]:
-    """One expression for the secrets that begin so; its groups are the rows of `_STARTS`.
-
-    Compiled when a word begins so: to compile all takes longer than to search most texts.
-    """
-    literal = re.escape(key.decode("ascii"))
-    rows = "|".join(f"{re.escape(start[len(key) :])}({kind.pattern_after(start)})" for start, kind in _STARTS[key])
-    # It begins with the literal, which makes it as fast as a search for that; then it looks back.
-    return re.compile(f"{literal}(?<![A-Za-z0-9]{literal})(?:{rows})".encode("ascii"))
+def _expression(start: bytes, kind: SecretKind) -> re.Pattern[bytes]:
+    """What follows a start; compiled when a text has it, since compiling all takes longer than most searches."""
+    return re.compile(kind.pattern_after(start.decode()).encode())
 
 
-def _by_middle(start: str, kind: SecretKind) -> re.Pattern[bytes]:
+def _middle(start: str, kind: SecretKind) -> re.Pattern[bytes]:
     assert kind.before is not None
     literal, run = re.escape(start), f"[{kind.before.chars}]{{{kind.before.low}}}"
     before = f"(?<=(?<![A-Za-z0-9{kind.before.chars}]){run}{literal})"
     return lazy_pattern(f"{literal}{before}{kind.pattern_after('')}".encode("ascii"))
 
 
-_BY_MIDDLE = tuple(
-    (start.encode("ascii"), _by_middle(start, kind), kind) for kind in CATALOG if kind.before for start in kind.starts
+_MIDDLES = tuple(
+    (start.encode(), _middle(start, kind), kind) for kind in CATALOG if kind.before for start in kind.starts
 )
 
 
@@ -343,19 +321,16 @@ def _body_finding(text: bytes, begin: int, body: re.Match[bytes]) -> SecretFindi
 
 def _is_other_file(lines: Sequence[bytes], first: re.Match[bytes] | None) -> bool:
     """Whether the first bytes are those of a certificate, a public key, a picture or an archive."""
-    start = _decoded(first[1] if first else lines[0])
+    start = _first_bytes(first[1] if first else lines[0])
     return bool(_DER_OTHER.match(start)) or start.startswith(_FILE_MAGIC)
 
 
 def _begins_private_key(value: bytes) -> bool:
     if value.startswith((b"b3BlbnNzaC1rZXktdjE", b"LS0tLS1CRUdJTi")):
-        return value.startswith(b"b3") or b"PRIVATE KEY" in _decoded(value, 96)
-    return value.startswith((b"MI", b"MH", b"MC", b"MF")) and bool(_DER_PRIVATE.match(_decoded(value)))
+        return value.startswith(b"b3") or b"PRIVATE KEY" in _first_bytes(value, 96)
+    return value.startswith((b"MI", b"MH", b"MC", b"MF")) and bool(_DER_PRIVATE.match(_first_bytes(value)))
 
 
-def _decoded(value: bytes, chars: int = 24) -> bytes:
+def _first_bytes(value: bytes, chars: int = 24) -> bytes:
     whole = value[:chars].rstrip(b"=")
-    try:
-        return base64.b64decode(whole[: len(whole) // 4 * 4], validate=True)
-    except (binascii.Error, ValueError):
-        return b""
+    return decoded_base64(whole[: len(whole) // 4 * 4])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from clew.lazy import lazy_pattern, read_beside
 
 RULES: dict[str, Any] = tomllib.loads(read_beside(__file__, "rules.toml").decode())
-
-SecretCheck: TypeAlias = Callable[[bytes], bool]
 
 
 def expanded(pattern: str) -> bytes:
@@ -29,8 +27,7 @@ _MACRO = re.compile(r"\{([A-Z_]+)\}")
 _UNLIMITED = 200
 
 
-@dataclass(frozen=True, slots=True)
-class CharRun:
+class CharRun(NamedTuple):
     """`low` to `high` characters of one class; `chars` is the inside of a regex character class."""
 
     chars: str
@@ -38,47 +35,45 @@ class CharRun:
     high: int
 
     @property
-    def is_unlimited(self) -> bool:
-        return self.high >= _UNLIMITED
-
-    @property
     def pattern(self) -> str:
         """Possessive, because what follows a run is never one of its characters."""
-        return f"[{self.chars}]{{{self.low},{'' if self.is_unlimited else self.high}}}+"
+        return f"[{self.chars}]{{{self.low},{'' if self.high >= _UNLIMITED else self.high}}}+"
+
+    @property
+    def boundary(self) -> str:
+        """What must not follow a secret that ends with this run; a full stop ends a sentence."""
+        return "" if self.high >= _UNLIMITED else f"(?![A-Za-z0-9{self.chars.replace('.', '')}])"
+
+    @property
+    def may_end_with_dash(self) -> bool:
+        return self.high < _UNLIMITED and ("_" in self.chars or "-" in self.chars[-1:])
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalParts:
+class OptionalParts(NamedTuple):
     """Parts that some secrets of the kind have and others do not."""
 
     parts: tuple[SecretPart, ...]
+
+    @property
+    def pattern(self) -> str:
+        return f"(?:{_pattern_of(self.parts)})?"
 
 
 SecretPart: TypeAlias = str | CharRun | OptionalParts
 
 
-def is_no_placeholder(secret: bytes) -> bool:
-    """False for `ghp_xxxxxxxx` and `sk-ant-your-key-here`, which people write instead of a secret."""
-    return not _PLACEHOLDER_SHAPE.search(secret)
+def _pattern_of(parts: Sequence[SecretPart]) -> str:
+    return "".join(re.escape(part) if isinstance(part, str) else part.pattern for part in parts)
 
 
-def is_mixed(secret: bytes) -> bool:
-    """True when capitals, small letters and digits all occur: for kinds that an identifier could look like."""
-    return is_no_placeholder(secret) and all(chars.search(secret) for chars in (_CAPITAL, _SMALL, _DIGIT))
-
-
-def has_digit(secret: bytes) -> bool:
-    return is_no_placeholder(secret) and bool(_DIGIT.search(secret))
-
-
-def is_no_word(secret: bytes) -> bool:
-    return is_no_placeholder(secret) and bool(_DIGIT.search(secret) or _CAPITAL.search(secret))
-
-
+# `ghp_xxxxxxxx` and `sk-ant-your-key-here`, which people write instead of a secret.
 _PLACEHOLDER_SHAPE = lazy_pattern(rb"(?i)x{8}|your[-_]?(?:api|key|token|secret|own|access|real|actual|[-_])")
-_CAPITAL = lazy_pattern(rb"[A-Z]")
-_SMALL = lazy_pattern(rb"[a-z]")
-_DIGIT = lazy_pattern(rb"[0-9]")
+_MUST_HAVE = {
+    # For kinds that an identifier could look like.
+    "mixed": (lazy_pattern(rb"[A-Z]"), lazy_pattern(rb"[a-z]"), lazy_pattern(rb"[0-9]")),
+    "digit": (lazy_pattern(rb"[0-9]"),),
+    "no-word": (lazy_pattern(rb"[0-9A-Z]"),),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,40 +87,26 @@ class SecretKind:
     name: str
     starts: tuple[str, ...]
     body: tuple[SecretPart, ...]
-    check: SecretCheck = is_no_placeholder
+    must_have: tuple[re.Pattern[bytes], ...] = ()
     before: CharRun | None = None
     preceded_by: str = ""
     whole_word: bool = False
     """There must be no `-` or `_` before the secret either, as for all secrets that may contain them."""
 
+    def check(self, secret: bytes) -> bool:
+        return not _PLACEHOLDER_SHAPE.search(secret) and all(chars.search(secret) for chars in self.must_have)
+
     def pattern_after(self, start: str) -> str:
         """The regex for what follows the literal `start`."""
+        last = self.body[-1]
+        # Otherwise only the last of `figd_figd_figd_...` would match, and after its removal the one before it.
+        is_whole = self.whole_word or (isinstance(last, CharRun) and last.may_end_with_dash)
         preceded_by = f"(?<={self.preceded_by}{re.escape(start)})" if self.preceded_by else ""
-        alone = f"(?<![_-]{re.escape(start)})" if self.whole_word or _may_contain_dash(self.body[-1]) else ""
-        return preceded_by + alone + "".join(map(_pattern_of, self.body)) + _right_boundary(self.body[-1])
+        alone = f"(?<![_-]{re.escape(start)})" if is_whole else ""
+        boundary = last.boundary if isinstance(last, CharRun) else "(?![A-Za-z0-9])"
+        return preceded_by + alone + _pattern_of(self.body) + boundary
 
 
-def _may_contain_dash(last: SecretPart) -> bool:
-    # Otherwise only the last of `figd_figd_figd_...` would match, and after its removal the one before it.
-    return isinstance(last, CharRun) and not last.is_unlimited and ("_" in last.chars or "-" in last.chars[-1:])
-
-
-def _pattern_of(part: SecretPart) -> str:
-    if isinstance(part, str):
-        return re.escape(part)
-    if isinstance(part, CharRun):
-        return part.pattern
-    return "(?:" + "".join(map(_pattern_of, part.parts)) + ")?"
-
-
-def _right_boundary(last: SecretPart) -> str:
-    if isinstance(last, CharRun):
-        # A full stop after a secret ends a sentence.
-        return "" if last.is_unlimited else f"(?![A-Za-z0-9{last.chars.replace('.', '')}])"
-    return "(?![A-Za-z0-9])"
-
-
-_CHECKS = {"mixed": is_mixed, "digit": has_digit, "no-word": is_no_word}
 _CLASSES = {
     "alnum": "A-Za-z0-9",
     "word": "A-Za-z0-9_-",
@@ -144,9 +125,8 @@ _SHORT_FORMS = {"{uuid}": "{hex:8}-{hex:4}-{hex:4}-{hex:4}-{hex:12}", "{pad}": "
 def _parts(written: str) -> Iterator[SecretPart]:
     for match in _PART.finditer(written):
         if match["low"]:
-            yield CharRun(
-                match["chars"] or _CLASSES[match["name"]], int(match["low"]), int(match["high"] or match["low"])
-            )
+            low, chars = int(match["low"]), match["chars"] or _CLASSES[match["name"]]
+            yield CharRun(chars, low, int(match["high"] or low))
         else:
             yield OptionalParts(tuple(_parts(match["optional"]))) if match["optional"] else match[0]
 
@@ -156,18 +136,16 @@ def _kind(row: str) -> SecretKind:
     for short, long in _SHORT_FORMS.items():
         body = body.replace(short, long)
     name, *starts = named.split()
-    kind: dict[str, Any] = {"check": is_no_placeholder}
-    for condition in " ".join(conditions).split():
-        key, _, value = condition.partition("=")
-        if key == "before":
-            (kind["before"],) = _parts(value)
-        elif key == "after":
-            kind["preceded_by"] = value
-        elif key == "whole":
-            kind["whole_word"] = True
-        else:
-            kind["check"] = _CHECKS[key]
-    return SecretKind(name, tuple(starts), tuple(_parts(body)) or ("",), **kind)
+    options = dict(condition.partition("=")[::2] for condition in " ".join(conditions).split())
+    return SecretKind(
+        name,
+        tuple(starts),
+        tuple(_parts(body)) or ("",),
+        next((chars for condition, chars in _MUST_HAVE.items() if condition in options), ()),
+        next((run for run in _parts(options.get("before", "")) if isinstance(run, CharRun)), None),
+        options.get("after", ""),
+        "whole" in options,
+    )
 
 
 CATALOG = tuple(_kind(row) for row in RULES["kinds"].splitlines() if row and not row.startswith("#"))

@@ -7,11 +7,9 @@ secret. So the texts of many are searched at once, and only those in which somet
 
 from __future__ import annotations
 
-import binascii
 import json
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from clew.lazy import lazy_pattern
@@ -31,7 +29,10 @@ from clew.redact.values import (
     RedactedText,
     SearchedText,
     SecretFinding,
+    decoded_base64,
     in_original_text,
+    looks_like_password,
+    mixes_letters_and_digits,
     not_ascii,
     outside_placeholders,
     with_placeholders,
@@ -40,25 +41,27 @@ from clew.redact.values import (
 
 # Removing a secret can show another only where the two overlapped, and hardly ever twice.
 _PASSES = 4
+_SHORTEST = 8
 
 
 def redact(text: str) -> RedactedText:
-    """The text with every secret replaced by a placeholder that says its kind."""
+    """The text with every secret replaced by a placeholder that says its kind; the same object where there is none."""
     found = _search(text)
-    return RedactedText(with_placeholders(text, found), tuple(found)) if found else RedactedText(text, ())
+    return RedactedText(with_placeholders(text, found) if found else text, tuple(found))
 
 
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
-    found = _search(text)
-    return with_placeholders(text, found) if found else text
+    return redact(text).text
 
 
-def _search(text: str, *, uncover: bool = True) -> list[SecretFinding]:
-    """The secrets of a text in order; `uncover`: those too that show only when others are replaced."""
+def _search(text: str) -> list[SecretFinding]:
+    """The secrets of a text in order."""
+    if len(text) < _SHORTEST:
+        return []
     plain, hidden = readable(text)
     found = _scan(plain)
-    if found and uncover:
+    if found:
         found = _with_uncovered(found, plain)
     return in_original_text(found, _hidden_in(text, hidden)) if found and hidden else found
 
@@ -80,41 +83,39 @@ def _scan(text: str) -> list[SecretFinding]:
 
 
 def _findings(searched: SearchedText, *, is_decoded: bool = False) -> list[SecretFinding]:
-    """What every finder finds."""
-    raw = searched.raw
-    candidates = key_candidates(raw)
-    return [
-        *(() if is_decoded else _encoded_secrets(raw, candidates)),
-        *prefixed_secrets(raw, candidates),
-        *wrapped_secrets(raw, candidates),
-        *private_keys(raw),
-        *key_bodies(raw, candidates),
-        *secrets_in_context(searched),
-        *named_secrets(searched),
-        *secrets_in_commands(raw),
-    ]
+    """What every finder finds, the more precise ones first."""
+    raw, found = searched.raw, list[SecretFinding]()
+    if candidates := key_candidates(raw):
+        found += () if is_decoded else _encoded_secrets(raw, candidates)
+        found += prefixed_secrets(raw, candidates)
+        found += wrapped_secrets(raw, candidates)
+        found += key_bodies(raw, candidates)
+    found += private_keys(raw)
+    found += secrets_in_context(searched)
+    if searched.places or searched.not_ascii:
+        found += named_secrets(searched)
+    found += secrets_in_commands(raw)
+    return found
 
 
 # Base64 of a text that can be read: there every fourth character is one of half of them, which hashes and paths hardly
 # ever keep up. What was decoded once is not decoded again.
 _BASE64 = lazy_pattern(
-    rb"(?<![A-Za-z0-9+/_=-])(?:[CI-Za-f][A-Za-z0-9+/_-]{3}){6,1024}+[A-Za-z0-9+/_-]{0,3}={0,2}(?![A-Za-z0-9+/_=-])"
+    rb"(?<![A-Za-z0-9+/_=-])(?:[CI-Za-f][A-Za-z0-9+/_-]{3}){5,1024}+[A-Za-z0-9+/_-]{0,3}={0,2}(?![A-Za-z0-9+/_=-])"
 )
-_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+_USER_AND_PASSWORD = lazy_pattern(rb"[A-Za-z][A-Za-z0-9_.@+-]{1,63}:([^\s:/]{6,64})")
 
 
 def _encoded_secrets(raw: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[SecretFinding]:
     """The words that are base64 of a text with a secret."""
     for start, end in candidates:
         for word in _BASE64.finditer(raw, start, end + 2):
-            written = word[0].rstrip(b"=").translate(_URL_SAFE)
-            try:
-                decoded = binascii.a2b_base64(written + b"=" * (-len(written) % 4))
-            except binascii.Error:
-                continue
+            decoded = decoded_base64(word[0])
             text = decoded.decode("latin-1")
             is_read = decoded.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
-            if is_read and _findings(SearchedText.of(text), is_decoded=True):
+            pair = _USER_AND_PASSWORD.fullmatch(decoded) if is_read else None
+            is_login = pair is not None and mixes_letters_and_digits(pair[1]) and looks_like_password(pair[1])
+            if is_login or (is_read and _findings(SearchedText.of(text), is_decoded=True)):
                 yield SecretFinding(*word.span(), "encoded-secret")
 
 
@@ -122,14 +123,15 @@ _INVISIBLE = "\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\u
 _COLOUR = r"\[[0-9;:?]{0,24}[A-Za-z]"
 _ESCAPED = rf"\\(?:(?:u001[bB]|x1[bB]|033|e){_COLOUR}|u(?P<code>[0-9A-Fa-f]{{4}}))"
 _ESCAPES = lazy_pattern(_ESCAPED)
-# Without one of its marks a text has none of a form. Each begins with a literal, which makes it fast.
+# Each with a literal without which a text has none, and with what is searched for faster than the whole form.
 _FORMS = (
-    (lazy_pattern(rf"\x1b(?:{_COLOUR}|\][^\x07\x1b\0]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])(?P<code>)"), ("\x1b",)),
-    (_ESCAPES, ("\\",)),
+    ("\x1b", None, lazy_pattern(rf"\x1b(?:{_COLOUR}|\][^\x07\x1b\0]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])(?P<code>)")),
+    ("\\", None, _ESCAPES),
     # A text that a program puts together of two parts.
     (
+        "+",
+        lazy_pattern(r"\+(?:(?<=[\"']\+)|(?<=[\"'] \+)) ?[\"']"),
         lazy_pattern(r"[\"'](?<=[A-Za-z0-9_-][\"']) ?\+ ?[\"'](?=[A-Za-z0-9_-])(?P<code>)"),
-        ('" + "', "' + '", '"+"', "'+'"),
     ),
 )
 _INVISIBLES = lazy_pattern(f"[{_INVISIBLE}](?P<code>)")
@@ -140,9 +142,14 @@ _FULL_WIDTH = {0xFF01 + n: 0x21 + n for n in range(94)}
 
 def readable(text: str) -> tuple[str, Sequence[re.Pattern[str]]]:
     """The text as it is read, and the forms of what is hidden in it; the same string where nothing is."""
-    text = _of_full_width(text)
-    hidden = [form for form, marks in _FORMS if any(mark in text for mark in marks) and form.search(text)]
-    if (others := not_ascii(text)) and _INVISIBLES.search(others):
+    others = not_ascii(text)
+    text = _of_full_width(text, others)
+    hidden = [
+        form
+        for sign, core, form in _FORMS
+        if sign in text and (core is None or core.search(text)) and form.search(text)
+    ]
+    if others and _INVISIBLES.search(others):
         hidden.append(_INVISIBLES)
     # The escaped ones first: what they decode to is not looked at again.
     plain = text
@@ -151,9 +158,8 @@ def readable(text: str) -> tuple[str, Sequence[re.Pattern[str]]]:
     return plain, hidden
 
 
-def _of_full_width(text: str) -> str:
+def _of_full_width(text: str, others: str) -> str:
     """The text with plain characters for those of full width: of the same length, so that places stay."""
-    others = not_ascii(text)
     if not others or not _NOT_PLAIN.search(others):
         return text
     return text.translate(_FULL_WIDTH) if _WIDE.search(others) else text.replace("：", ":").replace("＝", "=")
@@ -162,7 +168,7 @@ def _of_full_width(text: str) -> str:
 def _hidden_in(text: str, forms: Sequence[re.Pattern[str]]) -> Iterator[tuple[int, int, int]]:
     """Start and end of each hidden place, and how many characters are read there."""
     done = 0
-    text = _of_full_width(text)
+    text = _of_full_width(text, not_ascii(text))
     for start, end, chars in sorted((*m.span(), len(_decoded(m))) for form in forms for m in form.finditer(text)):
         if start >= done:
             yield start, end, chars
@@ -180,16 +186,10 @@ def _decoded(match: re.Match[str]) -> str:
 _KEPT_FIELDS = frozenset(
     {"id", "type", "role", "call_id", "tool_call_id", "tool_use_id", "signature", "encrypted_content", "media_type"}
 )
-# Of these it is known that they name no secret.
-_USUAL_FIELDS = frozenset({"", "content", "name", "text", "reasoning_content", "thinking"})
 # No message is nested deeper; anything below is removed, so that no secret is missed and no recursion overflows.
 _MAX_DEPTH = 100
 _TOO_DEEP = f"{PLACEHOLDER_START}nested-too-deep{PLACEHOLDER_END}"
 _STRING = lazy_pattern(r'"(?:[^"\\]|\\.)*+"(?P<colon>\s*+:\s*+)?')
-# Many short texts are searched faster at once. More at a time would be searched as a long text is.
-_BATCH_CHARS = 100_000
-_ALONE = "\n\0\n"
-"""Between texts that are searched together: no finding goes over a null character."""
 
 
 def redact_messages(messages: Sequence[Message]) -> list[Message]:
@@ -197,87 +197,26 @@ def redact_messages(messages: Sequence[Message]) -> list[Message]:
 
     Ids, signatures and images are not changed.
     """
-    if len(messages) == 1:
-        return [cast(Message, _clean(messages[0], 0))]
-    clean = list(messages)
-    for number in _suspects(messages):
-        clean[number] = cast(Message, _clean(messages[number], 0))
-    return clean
+    return [cast(Message, _clean(message, 0)) for message in messages]
 
 
-def _suspects(messages: Sequence[Message]) -> Iterator[int]:
-    """The positions of the messages that may have a secret."""
-    texts: list[str] = []
-    owners: list[int] = []
-    for number, message in enumerate(messages):
-        before = len(texts)
-        is_suspect = _collect(message, "", {}, texts, 0)
-        # In a text with wide letters other wide characters are read as well, but not in the texts beside it.
-        own = texts[before:]
-        if is_suspect or (not all(map(str.isascii, own)) and any(map(_WIDE.search, own))):
-            del texts[before:]
-            yield number
-        else:
-            owners += [number] * len(own)
-    first = chars = 0
-    starts: list[int] = []
-    for at, (text, owner) in enumerate(zip(texts, owners, strict=True)):
-        # The texts of one message stay together.
-        if chars > _BATCH_CHARS and owner != owners[at - 1]:
-            yield from _found_in(texts[first:at], owners[first:at], starts)
-            first, chars, starts = at, 0, []
-        starts.append(chars)
-        chars += len(text) + len(_ALONE)
-    yield from _found_in(texts[first:], owners[first:], starts)
+def redact_arguments(arguments: str) -> str:
+    """The arguments of a tool call without secrets. JSON stays JSON: only strings are changed, and no other byte."""
+    if not _has_secret(arguments):
+        return arguments
+    if not _is_json(arguments):
+        return redact_text(arguments)
+    clean = _with_clean_strings(arguments)
+    # Some secrets show only across strings: {"name": "PASSWORD", "value": "..."}.
+    across = redact_text(clean)
+    return across if across is clean or _is_json(across) else clean
 
 
-def _found_in(texts: Sequence[str], owners: Sequence[int], starts: Sequence[int]) -> Iterable[int]:
-    """The owners of the texts in which something is found; `starts` are where the texts stand when they are joined."""
-    # What shows only when these are replaced is in the same texts, of which one that is cut off may take in several.
-    found = _search(_ALONE.join(texts), uncover=False)
-    ends = ((bisect_right(starts, one.start) - 1, bisect_right(starts, one.end - 1)) for one in found)
-    return dict.fromkeys(owner for first, last in ends for owner in owners[first:last])
-
-
-def _collect(value: Any, name: str, owner: Mapping[Any, Any], texts: list[str], depth: int) -> bool:
-    """Add the strings of a value as they are read; True where a name alone says that there is a secret."""
-    if isinstance(value, str):
-        if name in _KEPT_FIELDS or _is_media(owner, name, value):
-            return False
-        if name == "arguments":
-            return _collect_arguments(value, texts)
-        texts.append(value)
-        return name not in _USUAL_FIELDS and secret_under(name, value) is not None
-    if value is None:
-        return False
-    if depth > _MAX_DEPTH:
-        return True
-    # Plain loops, since this runs for every field of every message.
-    if isinstance(value, list):
-        for item in value:
-            if _collect(item, "", {}, texts, depth + 1):
-                return True
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            if type(inner) is str and key in _USUAL_FIELDS:
-                texts.append(inner)
-            elif (type(inner) is not str or key not in _KEPT_FIELDS) and _collect(
-                inner, str(key), value, texts, depth + 1
-            ):
-                return True
-    return False
-
-
-def _collect_arguments(arguments: str, texts: list[str]) -> bool:
-    """The arguments as they are; those with escapes also as they read without."""
-    if "\\" not in arguments:
-        texts.append(arguments)
-        return False
-    try:
-        waiting = [("", json.loads(arguments))]
-    except (ValueError, RecursionError):
-        texts.append(arguments)
-        return False
+def _has_secret(arguments: str) -> bool:
+    """Whether the arguments have a secret; those with escapes are read without."""
+    if "\\" not in arguments or not _is_json(arguments):
+        return bool(_search(arguments))
+    waiting = [("", json.loads(arguments))]
     pieces: list[str] = []
     while waiting:
         name, value = waiting.pop()
@@ -290,21 +229,7 @@ def _collect_arguments(arguments: str, texts: list[str]) -> bool:
                 return True
             # As in JSON, so that a name and its value in two fields are seen together.
             pieces.append(f'"{name}": "{value}"' if "\n" not in value else f"{name}:\n{value}\n")
-    texts.append(",\n".join(pieces))
-    return False
-
-
-def redact_arguments(arguments: str) -> str:
-    """The arguments of a tool call without secrets. JSON stays JSON: only strings are changed, and no other byte."""
-    texts: list[str] = []
-    if not _collect_arguments(arguments, texts) and not redact(_ALONE.join(texts)).found:
-        return arguments
-    if not _is_json(arguments):
-        return redact_text(arguments)
-    clean = _with_clean_strings(arguments)
-    # Some secrets show only across strings: {"name": "PASSWORD", "value": "..."}.
-    across = redact_text(clean)
-    return across if across is clean or _is_json(across) else clean
+    return bool(_search(",\n".join(pieces)))
 
 
 def _clean(value: Any, depth: int) -> Any:

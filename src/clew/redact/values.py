@@ -7,13 +7,11 @@ secrets, because a value that is removed wrongly is lost to the reader.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 from clew.lazy import lazy_pattern
@@ -73,21 +71,24 @@ class SearchedText:
             places[folded[match.start() : match.end() + 1]].append(match.start())
         return cls(text, raw, folded, not_ascii(text), places)
 
-    def where(self, literal: bytes) -> Sequence[int]:
-        """Where a literal of the rules is in the text in lower case."""
-        anchor, offset = _anchor_of(literal)
-        places = self.places.get(anchor, ())
-        if anchor == literal or not places:
-            return places
-        is_here = self.folded.startswith
-        return [at - offset for at in places if at >= offset and is_here(literal, at - offset)]
 
+class Literals:
+    """Literals of the rules, found by their anchors."""
 
-@cache
-def _anchor_of(literal: bytes) -> tuple[bytes, int]:
-    """The longest anchor in a literal, and where in the literal it is."""
-    anchor = next(anchor for anchor in _ANCHORS if anchor in literal)
-    return anchor, literal.index(anchor)
+    def __init__(self, literals: Iterable[bytes]) -> None:
+        self._of_anchor: defaultdict[bytes, list[tuple[int, bytes, int]]] = defaultdict(list)
+        for order, literal in enumerate(literals):
+            anchor = next(anchor for anchor in _ANCHORS if anchor in literal)
+            self._of_anchor[anchor].append((order, literal, literal.index(anchor)))
+
+    def found_in(self, searched: SearchedText) -> Iterator[tuple[bytes, int]]:
+        """The literals that a text in lower case has, in the order of the rules, with each place."""
+        known, is_here = self._of_anchor, searched.folded.startswith
+        rows = [(*row, anchor) for anchor in searched.places if anchor in known for row in known[anchor]]
+        for _, literal, offset, anchor in sorted(rows):
+            for at in searched.places[anchor]:
+                if literal == anchor or (at >= offset and is_here(literal, at - offset)):
+                    yield literal, at - offset
 
 
 _ANCHORS = tuple(anchor.encode() for anchor in sorted(RULES["anchors"], key=len, reverse=True))
@@ -95,7 +96,9 @@ _BY_FIRST: defaultdict[bytes, list[bytes]] = defaultdict(list)
 for _anchor in _ANCHORS:
     # The last character is not consumed, since another one may begin with it.
     _BY_FIRST[_anchor[:1]].append(b"%b(?=%b)" % (re.escape(_anchor[1:-1]), re.escape(_anchor[-1:])))
-_ANCHORED = lazy_pattern(b"|".join(b"%b(?:%b)" % (first, b"|".join(rest)) for first, rest in _BY_FIRST.items()))
+_ANCHORED = lazy_pattern(
+    b"|".join(b"%b(?:%b)" % (re.escape(first), b"|".join(rest)) for first, rest in _BY_FIRST.items())
+)
 
 
 def with_placeholders(text: str, found: Iterable[SecretFinding]) -> str:
@@ -296,11 +299,20 @@ def is_technical_term(value: bytes) -> bool:
     return bool(_TECHNICAL.fullmatch(value)) and not (value.isdigit() and len(value) >= 6)
 
 
+def decoded_base64(value: bytes) -> bytes:
+    """What a value encodes in base64, of the alphabet of URLs too and without its padding; empty where it is none."""
+    written = value.rstrip(b"=").translate(_URL_SAFE)
+    try:
+        return base64.b64decode(written + b"=" * (-len(written) % 4), validate=True)
+    except ValueError:
+        return b""
+
+
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+
+
 def is_readable_base64(value: bytes, needs: bytes = b"") -> bool:
     """Base64 of a printable text, in which something follows `needs`."""
-    try:
-        decoded = base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        return False
+    decoded = decoded_base64(value)
     has_both = bool(decoded.partition(needs)[2]) if needs else bool(decoded)
     return has_both and decoded.isascii() and decoded.decode("ascii").strip().isprintable()
