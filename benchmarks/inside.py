@@ -27,7 +27,7 @@ from clew.audit import audit_sources
 from clew.config import Settings
 from clew.engines import ContextCompressor
 from clew.gateway import PageServer, RequestBounds
-from clew.importers.import_run import import_sources
+from clew.importers.import_files import import_sources
 from clew.integrations.plugin_service import PluginService
 from clew.store import open_store
 from clew.tooloutput import SpillFolder

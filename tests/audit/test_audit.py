@@ -13,7 +13,7 @@ import pytest
 from clew.audit import Audit, audit_sources
 from clew.audit.page import audit_page, closing_line
 from clew.cli import main
-from clew.importers.import_run import import_sources
+from clew.importers.import_files import import_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable

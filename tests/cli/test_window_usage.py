@@ -6,7 +6,7 @@ import json
 
 from clew.messages import Message
 from clew.testing import assistant, call, system, tool, user
-from clew.tokens.window_shares import ContentShare, measure_window
+from clew.tokens.window_contents import ContentShare, measure_window
 
 PICTURE = {"type": "image_url", "image_url": {"url": "https://example.test/a.png"}}
 THOUGHT = {"type": "thinking", "thinking": "h" * 70, "signature": "s"}

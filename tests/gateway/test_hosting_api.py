@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from clew.gateway.api import MAX_BODY_BYTES, MAX_CONTENT_CHARS, description
-from clew.gateway.hosting import OPERATIONS, HostingRoutes
+from clew.gateway.hosted_api import MAX_BODY_BYTES, MAX_CONTENT_CHARS, description
+from clew.gateway.hosted_http import OPERATIONS, HostingRoutes
 from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.testing.upstream_rules import UpstreamRules

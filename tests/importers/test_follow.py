@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from clew.importers.follow import FolderFollower, FollowState
-from clew.importers.into_store import ImportedSession
+from clew.importers.import_session import ImportedSession
 from clew.importers.program_folders import NOTE_NAME, ImportedFiles, fingerprint, program_folders
 from clew.messages import text_of
 from clew.store import Store, open_store

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.importers import Transcript, read_transcript
-from clew.importers.into_store import import_session
+from clew.importers.import_session import import_session
 from clew.importers.read import open_sessions
 from clew.messages import calls_of, repair, text_of
 from clew.store import open_store

@@ -15,7 +15,7 @@ from clew.config import Settings
 from clew.engines import ContextCompressor
 from clew.gateway import PageServer, RequestBounds
 from clew.importers import open_sessions
-from clew.importers.into_store import ImportedSession, import_session
+from clew.importers.import_session import ImportedSession, import_session
 from clew.integrations.plugin_service import PluginService
 from clew.store import Store, open_store
 from clew.tooloutput import SpillFolder

@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.cli import main
 from clew.importers import open_sessions
-from clew.importers.into_store import import_session
+from clew.importers.import_session import import_session
 from clew.integrations.session_recall import SessionRecall
 from clew.messages import text_of
 from clew.store import open_store

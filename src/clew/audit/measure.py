@@ -18,7 +18,7 @@ from clew.audit.used_again import UsedAtom, used_again
 from clew.errors import ClewError, UnreadableTranscript
 from clew.facts import read_call, shorten
 from clew.importers import SourceEntry, SourceSession, open_sessions
-from clew.importers.import_run import ImportSource
+from clew.importers.import_files import ImportSource
 from clew.library import compress
 from clew.messages import Message, calls_of, repair
 from clew.redact import redact

@@ -56,7 +56,7 @@ _HEADINGS = ("used later", "kept", "by Clew", "tokens", "read again", "cost", "s
 def audit_command(console: Console, files: Sequence[str], report: str | None) -> int:
     from clew.audit import audit_sources
     from clew.audit.page import audit_page
-    from clew.importers.import_run import import_sources
+    from clew.importers.import_files import import_sources
 
     check_page(report, "audit.html")
     names = files or usual_places(console, empty=False)

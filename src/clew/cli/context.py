@@ -25,7 +25,7 @@ from clew.cli.text import clip, printable, printable_line
 from clew.config import LoadedConfig, learnt_limits_path
 from clew.errors import InvalidMessage
 from clew.messages import Message, declarations_of, repair, text_of
-from clew.tokens.window_shares import ContentKind, ContentShare, LargeMessage, WindowUsage, measure_window
+from clew.tokens.window_contents import ContentKind, ContentShare, LargeMessage, WindowUsage, measure_window
 
 if TYPE_CHECKING:
     from clew.cli.tui.state import ChatState

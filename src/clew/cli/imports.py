@@ -24,8 +24,8 @@ from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.importers.follow import FollowState
-    from clew.importers.import_run import ImportReport, SkippedSource
-    from clew.importers.into_store import ImportedSession
+    from clew.importers.import_files import ImportReport, SkippedSource
+    from clew.importers.import_session import ImportedSession
     from clew.store import Store
 
 KINDS = ("claude-code", "codex", "gemini-cli", "opencode", "hermes", "pi", "json", "jsonl")
@@ -108,7 +108,7 @@ def usual_places(console: Console, *, empty: bool) -> list[str]:
 async def _import_all(
     names: Sequence[str], kind: str | None, location: StoreLocation, console: Console, *, dry_run: bool
 ) -> ImportReport:
-    from clew.importers.import_run import ImportReport, ImportRun, import_sources
+    from clew.importers.import_files import ImportReport, ImportRun, import_sources
 
     report = ImportReport(location.label, dry_run)
     sources = list(import_sources(names))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew.config.declare import Setting, SettingValue
-from clew.config.of_engines import CompressionSettings, LosslessSettings
+from clew.config.engine_settings import CompressionSettings, LosslessSettings
 from clew.errors import ConfigProblem, InvalidConfig
 from clew.lazy import lazy_names
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from clew.config.declare import URL, VARIABLE, Setting, TextPattern, setting, settings_in
-from clew.config.of_engines import CompressionSettings, LosslessSettings
+from clew.config.engine_settings import CompressionSettings, LosslessSettings
 
 STORE = TextPattern(
     re.compile(r"(?:postgres(?:ql)?|sqlite)://.+|(?![A-Za-z][A-Za-z0-9+.-]*://).+"),

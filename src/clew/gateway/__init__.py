@@ -23,11 +23,11 @@ from clew.gateway.admission import (
     read_credential,
     state_of_key,
 )
-from clew.gateway.api import Refused
 from clew.gateway.aws import AwsCredential, aws_credential
 from clew.gateway.exchange import HANDOFF_WRITERS, HOLD_SECONDS, MODES, ExchangeOptions, Exchanges, HandoffWriter, Mode
 from clew.gateway.hosted import NOT_HOSTED, CallerProvider, HostedCaller, HostedConversations, asks_with_own_credential
-from clew.gateway.hosting import HostingRoutes, add_hosting
+from clew.gateway.hosted_api import Refused
+from clew.gateway.hosted_http import HostingRoutes, add_hosting
 from clew.gateway.observe import (
     LOG_FORMATS,
     EventFeed,

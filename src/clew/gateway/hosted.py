@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 from clew.engines import Compaction
 from clew.errors import ClewError, InvalidArgument, ProviderRefused, StoreError, UnknownSession
 from clew.gateway.admission import RESERVED_OUTPUT, Caller, Callers, where_it_failed
-from clew.gateway.api import Refused, no_conversation
+from clew.gateway.hosted_api import Refused, no_conversation
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.providers import Delta, HttpProvider, OnDelta, Provider, Reply, Request
 from clew.store import CallFilter, NewSession, Session, StoredMessage

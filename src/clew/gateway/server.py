@@ -35,9 +35,9 @@ from clew.gateway.admission import (
     read_body,
     where_it_failed,
 )
-from clew.gateway.api import DESCRIPTION_PATH, is_hosting_path, refused
 from clew.gateway.exchange import Exchanges
-from clew.gateway.hosting import HostingRoutes, add_hosting
+from clew.gateway.hosted_api import DESCRIPTION_PATH, is_hosting_path, refused
+from clew.gateway.hosted_http import HostingRoutes, add_hosting
 from clew.gateway.observe import METRICS_TYPE, GatewayMetrics, GatewayObserver, Observers
 from clew.gateway.upstream import Upstreams, UpstreamUnreachable, headers_back, passed_headers
 from clew.gateway.wires import CHAT, is_models_path, wire_path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from clew.errors import SummaryFailed
 from clew.handoff.builtin import summarize_builtin
-from clew.handoff.chunked import ChunkedSummary, PromptLimits, summarize_chunks
+from clew.handoff.chunked_summary import ChunkedSummary, PromptLimits, summarize_chunks
 from clew.handoff.chunks import Coverage
 from clew.handoff.complete import CompletedHandoff, complete_handoff
 from clew.handoff.failures import describe_failure, failure_kind_of, is_about_reply, is_about_request

@@ -2,8 +2,8 @@
 
 `read_transcript` returns everything at once; `open_session` reads message by message, for files of any size, and
 `open_sessions` all the sessions of a file that holds several. The kind of a file is detected by content, never by name.
-Broken conversations are not repaired here. `into_store` writes sessions into the store, `import_run` those of many
-files, and `follow` those that programs continue writing.
+Broken conversations are not repaired here. `import_session` writes sessions into the store, `import_files` those of
+many files, and `follow` those that programs continue writing.
 """
 
 from clew.importers.read import SessionFile, Transcript, open_session, open_sessions, read_transcript, session_files

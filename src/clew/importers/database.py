@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.errors import UnreadableTranscript
-from clew.importers.records import BadJson, parse_json
+from clew.importers.json_records import BadJson, parse_json
 from clew.importers.session import Notices, Record
 
 SQLITE_MAGIC = b"SQLite format 3\x00"

@@ -17,9 +17,9 @@ from clew.importers.codex import codex_entries, is_codex
 from clew.importers.database import SQLITE_MAGIC
 from clew.importers.gemini_cli import gemini_cli_document, gemini_cli_entries, is_gemini_cli
 from clew.importers.hermes import hermes_document, hermes_entries, is_hermes
+from clew.importers.json_records import BadJson, json_lines, parse_json
 from clew.importers.opencode import is_opencode, is_opencode_session, opencode_entries, storage_document
 from clew.importers.pi import is_pi, pi_entries
-from clew.importers.records import BadJson, json_lines, parse_json
 from clew.importers.session import (
     BadJsonLine,
     JsonLine,

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from clew.errors import ClewError
-from clew.importers.import_run import ImportReport, ImportRun, ImportSource
-from clew.importers.into_store import FileGrowth, ImportedSession
+from clew.importers.import_files import ImportReport, ImportRun, ImportSource
+from clew.importers.import_session import FileGrowth, ImportedSession
 from clew.importers.program_folders import Fingerprint, ImportedFiles, fingerprint
 from clew.importers.read import is_subagent_file, session_files
 from clew.portable import CLOSE_ON_EXEC, lock_file

@@ -13,7 +13,7 @@ from typing import Any
 
 from clew.importers.blocks import AssistantMessageBuilder, as_content, as_text, image_part, result_message
 from clew.importers.database import ForeignDatabase, json_column
-from clew.importers.records import BadJson, parse_json
+from clew.importers.json_records import BadJson, parse_json
 from clew.importers.session import Notices, Record, SourceEntry, SourceMetadata, mapping, mappings, optional_text
 from clew.messages import Message, Part
 

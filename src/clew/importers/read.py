@@ -19,8 +19,8 @@ from clew.errors import UnreadableTranscript
 from clew.importers.database import SQLITE_MAGIC, open_database
 from clew.importers.detect import EXPECTED, detect_session, document_session, first_bytes, plain_session
 from clew.importers.hermes import HermesDatabase, is_hermes
+from clew.importers.json_records import json_lines
 from clew.importers.opencode import OpencodeDatabase
-from clew.importers.records import json_lines
 from clew.importers.session import BadJsonLine, JsonLine, Notices, Record, SourceMetadata, SourceSession
 from clew.importers.source import ByteSource, ReadLimits, TranscriptSource
 from clew.messages import DialectName, Message, ParsedConversation, Tool, read_conversation

@@ -51,7 +51,7 @@ from clew.store.rows import (
     read_message,
     read_messages,
 )
-from clew.store.search.indexing import index_rows, index_system_prompt
+from clew.store.search.index_updates import index_rows, index_system_prompt
 from clew.store.sessions import SessionRow
 from clew.store.state import put_records
 

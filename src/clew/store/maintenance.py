@@ -33,7 +33,7 @@ from clew.store.quarantine import (
 )
 from clew.store.rows import BODY, CHAIN_BYTES, FIRST_CHAIN, next_chain, read_messages
 from clew.store.search.base import KINDS, DocKind, SearchDocument
-from clew.store.search.indexing import TABLES, documents_where, system_documents
+from clew.store.search.index_updates import TABLES, documents_where, system_documents
 from clew.store.search.search import SearchStore
 from clew.store.search.words import case_folded, words_of
 

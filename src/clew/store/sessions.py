@@ -24,7 +24,7 @@ from clew.store.database import (
     writes,
 )
 from clew.store.rows import keep_text, text_at
-from clew.store.search.indexing import index_system_prompt
+from clew.store.search.index_updates import index_system_prompt
 
 _COLUMNS = (
     "SELECT s.id, s.name, s.conversation, p.name, s.kind, s.first_seq, s.created, s.ended, s.end_reason, s.title,"

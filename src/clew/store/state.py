@@ -29,7 +29,7 @@ from clew.store.database import (
     writes,
 )
 from clew.store.rows import keep_text
-from clew.store.search.indexing import index_rows
+from clew.store.search.index_updates import index_rows
 
 _RECORD_IDS = "SELECT id FROM engine_records WHERE conversation = ? AND engine = ? AND name = ?"
 _RECORDS = "SELECT name, value, until FROM engine_records WHERE conversation = ? AND engine = ?"

@@ -22,7 +22,7 @@ from clew.store.nodes import NodeStore
 from clew.store.overview import OverviewStore
 from clew.store.quarantine import QuarantineStore
 from clew.store.rows import chains_of, plain_to_store, tool_names
-from clew.store.search.indexing import catch_up, index_messages, index_system_prompt
+from clew.store.search.index_updates import catch_up, index_messages, index_system_prompt
 from clew.store.search.vectors import Embedder
 from clew.store.sessions import NewSession, SessionStore
 from clew.store.state import StateStore

@@ -17,7 +17,6 @@ from clew.turn.compaction import (
 )
 from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
-from clew.turn.entities import ConversationState, describe_entity, read_conversation_state, state_lines
 from clew.turn.fold_prices import (
     CACHE_SECONDS,
     COLD_AT,
@@ -32,7 +31,6 @@ from clew.turn.fold_prices import (
     next_message_cost,
     reports_finished,
 )
-from clew.turn.projected import ProjectedConversation, RecalledMessage, TakenHistory
 from clew.turn.projection import EventLoopThread, Projection
 from clew.turn.recall import (
     OPENED_CHARS,
@@ -67,6 +65,8 @@ from clew.turn.request import (
 )
 from clew.turn.run import BROKEN_OFF, STOPPED, answer, bound_newest, keep_partial_reply, receive, run_turn
 from clew.turn.runtime import Runtime, spill_folder
+from clew.turn.sent_history import ProjectedConversation, RecalledMessage, TakenHistory
+from clew.turn.state_entities import ConversationState, describe_entity, read_conversation_state, state_lines
 from clew.turn.view import Pin
 
 __all__ = [

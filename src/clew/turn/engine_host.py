@@ -11,7 +11,7 @@ from typing import Any
 from clew.engines import HistoryHit, HistoryHits, HistoryQuery, HistoryRow, Node
 from clew.messages import Message, arguments_of_call, calls_of, text_of
 from clew.store import EngineRecord, NewNode, SearchHit, SearchScope, SnippetSizes, Store, StoredMessage, StoredNode
-from clew.turn.entities import read_conversation_state, state_lines
+from clew.turn.state_entities import read_conversation_state, state_lines
 from clew.turn.view import ConversationView
 
 _PAGE_ROWS = 1_000

@@ -33,9 +33,9 @@ from clew.messages import (
 from clew.store import CommittedCompaction, NewSession, installed_embedder, open_store
 from clew.tokens import counter_for
 from clew.tooloutput import SpillFolder
-from clew.turn.projected import ProjectedConversation, RecalledMessage
 from clew.turn.request import ModelTarget, RuntimeOptions
 from clew.turn.runtime import Runtime
+from clew.turn.sent_history import ProjectedConversation, RecalledMessage
 from clew.usage import CanonicalUsage, normalize_usage
 
 _Result = TypeVar("_Result")

@@ -5,7 +5,7 @@ is decided in `clew.turn`; `explain_refusal` explains it to a person.
 """
 
 from clew.providers.errors.classify import ErrorClass, classify_error
+from clew.providers.errors.explain import RefusalText, error_message, explain_refusal
 from clew.providers.errors.table import ErrorKind
-from clew.providers.errors.words import RefusalText, error_message, explain_refusal
 
 __all__ = ["ErrorClass", "ErrorKind", "RefusalText", "classify_error", "error_message", "explain_refusal"]

@@ -38,7 +38,7 @@ from clew.store.search.base import (
 from clew.store.search.candidates import FoundCandidates, find_candidates
 from clew.store.search.days import day_of
 from clew.store.search.index import filter_conditions
-from clew.store.search.indexing import (
+from clew.store.search.index_updates import (
     build_side_index,
     catch_up,
     documents_where,

@@ -23,7 +23,7 @@ from clew.store.database import Database, Steps, execute_many, fetch_all, fetch_
 from clew.store.migrate import schema_version
 from clew.store.search.base import SearchFilters
 from clew.store.search.index import BY_NAME, filter_conditions
-from clew.store.search.indexing import documents_where
+from clew.store.search.index_updates import documents_where
 from clew.store.search.query import Role
 
 FIRST_WITH_VECTORS = 7

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew.importers import SourceEntry, SourceMetadata, SourceSession, SourceUsage, open_sessions
-from clew.importers.into_store import ImportedSession, import_session
+from clew.importers.import_session import ImportedSession, import_session
 from clew.messages import Message, text_of
 from clew.store import CallFilter, CompactionEntry, NewMessage, NewSession, Store, open_store
 

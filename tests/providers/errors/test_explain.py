@@ -11,7 +11,7 @@ import pytest
 from clew.config import ModelSettings, StoredKeys
 from clew.errors import CalledEndpoint
 from clew.providers import ErrorClass, ProviderRefused, Request, RetryPolicy, explain_refusal, provider_for
-from clew.providers.errors.words import wait_text
+from clew.providers.errors.explain import wait_text
 from clew.providers.wires.http_provider import HttpProvider
 from clew.testing import user
 from clew.testing.upstream import RawAnswer, Upstream, UpstreamFault

@@ -1,4 +1,4 @@
-"""A conversation whose host sends the whole history with each call: folded once, with the same items from then on.
+"""A history that its host sends whole with each call: folded once, with the same items from then on.
 
 For hosts that have a runtime, in one event loop; `clew.Projection` is for all others.
 """

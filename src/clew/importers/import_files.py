@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from clew.errors import InvalidArgument, InvalidMessage, UnreadableTranscript
-from clew.importers.into_store import FileGrowth, ImportedSession, ImportProgress, import_session
+from clew.importers.import_session import FileGrowth, ImportedSession, ImportProgress, import_session
 from clew.importers.read import open_sessions, session_files
 from clew.importers.session import SourceSession
 from clew.store import Store

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clew.errors import InvalidMessage, UnreadableTranscript
 from clew.importers import open_sessions
-from clew.importers.into_store import ImportedSession, import_session
+from clew.importers.import_session import ImportedSession, import_session
 from clew.store import Store, open_store
 from tests.support.strategies import History, histories
 

@@ -1,4 +1,4 @@
-"""The routes of hosted conversations: parse a call, run it, answer. `api` describes the calls."""
+"""The routes of hosted conversations: parse a call, run it, answer. `hosted_api` describes the calls."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from multidict import CIMultiDict
 
 from clew.engines import Fate
 from clew.errors import ClewError, InvalidArgument, ProviderRefused
-from clew.gateway import api
+from clew.gateway import hosted_api as api
 from clew.gateway.admission import Caller, Callers, Refusal, where_it_failed
-from clew.gateway.api import Given, Refused, refused, serves
 from clew.gateway.hosted import FoundConversation, HostedAnswer, HostedCaller, HostedCompaction, HostedConversations
+from clew.gateway.hosted_api import Given, Refused, refused, serves
 from clew.gateway.observe import EventFeed
 from clew.gateway.upstream import PING_SECONDS, ClientResponse
 from clew.gateway.wires import CHAT, write_json
