@@ -97,10 +97,15 @@ def _continues(word: bytes) -> bool:
 
 def _by_start(piece: bytes) -> Iterator[tuple[int, int, SecretKind]]:
     """The secrets that are known by their start; of two at one place the one with the longer literal."""
+    read: dict[bytes, int] = {}
     for found in _ANY_START.finditer(piece):
         at = found.start()
         for start, kind in _STARTS[found[0]]:
-            if piece.startswith(start, at) and (match := _expression(start, kind).match(piece, at + len(start))):
+            # A start inside of what was read from the same start before: `sk-sk-sk-...` would be read from each.
+            if at < read.get(start, 0) or not piece.startswith(start, at):
+                continue
+            if match := _expression(start, kind).match(piece, at + len(start)):
+                read[start] = match.end()
                 if kind.check(piece[at : match.end()]):
                     yield at, match.end(), kind
                 break
