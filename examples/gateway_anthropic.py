@@ -1,4 +1,4 @@
-"""Gateway with the Anthropic SDK, streamed; what it folded can be searched. `pip install clew-context anthropic`"""
+"""Gateway with the Anthropic SDK, streamed; folded messages can be searched. `pip install clew-context anthropic`"""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Hosted conversations: a bot without a history of its own, over plain HTTP. `pip install clew-context`"""
+"""Hosted conversations: a bot that keeps no history, over plain HTTP. `pip install clew-context`"""
 
 import json
 from urllib.request import Request, urlopen

@@ -1,4 +1,4 @@
-"""Your own summariser: any function from a prompt to a text. What it invents is marked.
+"""Your own summariser: any function from a prompt to a text. Invented names and numbers are reported.
 
 `pip install clew-context openai`
 """

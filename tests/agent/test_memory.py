@@ -141,7 +141,7 @@ async def test_a_file_that_people_filled_too_far_is_cut_for_the_model_and_can_sh
     memory = Memory(tmp_path, memory_chars=50)
     memory.path("memory").write_text("- " + "a" * 30 + "\n- " + "b" * 30 + "\n- " + "c" * 30 + "\n")
     shown = memory.snapshot()
-    assert shown.memory == "- " + "a" * 30 + "\n[cut: more stands in MEMORY.md]"
+    assert shown.memory == "- " + "a" * 30 + "\n[cut: the rest is in MEMORY.md]"
     assert any("shorten it" in notice for notice in shown.notices)
     assert (await memory.replace("memory", "bbb", "b")).is_done
     assert not (await memory.add("memory", "d")).is_done

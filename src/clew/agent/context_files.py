@@ -33,7 +33,7 @@ class ContextFile:
     text: str
     is_cut: bool = False
     problem: str | None = None
-    """Why nothing of it is shown."""
+    """Why it is not shown."""
 
 
 def context_files(project: Path, home: Path) -> tuple[ContextFile, ...]:

@@ -140,7 +140,7 @@ class AgentApp:
         if not own or (own == self.target.model and kept in (None, endpoint_of(self._model))):
             return ""
         if self._options.keeps_model:
-            return "this chat was started with a model of its own"
+            return "the model of this chat was set when it started"
         if kept is None and self._model.base_url is not None:
             return "no provider of it is known: no address is kept with the session"
         try:

@@ -77,7 +77,7 @@ CACHING_PROVIDERS = (
         "GitHub Copilot",
         "copilot github-copilot",
         "*.githubcopilot.com",
-        fact="has a field of its own and does not read cache_control",
+        fact="has its own field and does not read cache_control",
     ),
     CachingProvider("OpenAI", "openai openai-codex codex", "api.openai.com chatgpt.com", fact=_BY_KEY, takes_key=True),
     CachingProvider("Azure OpenAI", "azure azure-openai", "*.openai.azure.com", fact=_BY_KEY, takes_key=True),

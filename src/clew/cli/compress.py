@@ -368,7 +368,7 @@ def _check_options(options: CompressOptions, console: Console) -> None:
         if is_there and Path(name).samefile(options.file):
             raise InvalidArgument(f"{name} is the conversation itself, and would be lost", remedy="name another file")
     if len(files) == 2 and Path(files[0]).absolute() == Path(files[1]).absolute():
-        raise InvalidArgument(f"--output and --report both name {files[0]}", remedy="give each a file of its own")
+        raise InvalidArgument(f"--output and --report both name {files[0]}", remedy="name a different file for each")
 
 
 def print_report(report: CompactionReport, console: Console, written: Sequence[str]) -> None:

@@ -280,7 +280,7 @@ def _ask_until(prompts: SetupPrompts, question: str) -> str:
 def store_key(preset: ProviderPreset, key: str, place: KeyPlace | None, console: Console) -> KeyPlace:
     """Store a provider's key, by default in the keyring if there is one; returns the place."""
     if not preset.key_env:
-        raise InvalidArgument(f"{preset.name} takes no key of its own")
+        raise InvalidArgument(f"{preset.name} has no key")
     where: KeyPlace = place or ("keyring" if has_keyring() else "file")
     keys = StoredKeys(clew_home(console.environ))
     keys.put(preset.key_env, key.strip(), where)

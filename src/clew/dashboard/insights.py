@@ -242,7 +242,7 @@ def _cache_hints(total: UsageTotal) -> list[dict[str, Any]]:
         return []
     saved = int((_GOOD_HITS - share) * used.prompt_tokens)
     text = (
-        f"{share:.0%} of the prompt tokens came from the cache; long sessions reach {_GOOD_HITS:.0%}. That would be "
+        f"{share:.0%} of the prompt tokens were cached; long sessions reach {_GOOD_HITS:.0%}. That would be "
         f"{saved:,} tokens read from the cache, at a fraction of their price, and not sent anew: look for what changes "
         "near the beginning of prompts (a time, a list of files), and for pauses longer than the cache is kept."
     )

@@ -174,7 +174,7 @@ def _cache_warnings(overview: ConversationOverview, requests: Sequence[RecordedC
     if share >= _LOW_HITS:
         return []
     text = (
-        f"Only {share:.0%} of the last {len(recent)} prompts came from the cache. Something near their beginning "
+        f"Only {share:.0%} of the last {len(recent)} prompts was read from the cache. Something near their beginning "
         "changes from request to request, or they come too far apart: a cache is kept for minutes."
     )
     return [("warning", text)]

@@ -365,7 +365,7 @@ class EngineStatus:
 class ContextEngine(ABC):
     """Decides when to compact and how, may offer tools to the model, and follows usage.
 
-    Only `compress` must be written; everything else has a default. A subclass with an `__init__` of its own calls
+    Only `compress` must be written; everything else has a default. A subclass with its own `__init__` calls
     `super().__init__(setup)`. What an engine remembers is its `state`, an immutable JSON value that the host stores:
     `compress` and `should_compress` do not change it. What can be computed again, such as counted tokens, is a cache
     and no state.

@@ -533,7 +533,7 @@ def _is_withheld(pair: str, *, has_key: bool) -> bool:
 
 
 def _away(problem: StoreError) -> Refusal:
-    _log.error("callers cannot be told apart: %s", problem)
+    _log.error("callers cannot be distinguished: %s", problem)
     return Refusal(503, "the gateway cannot look up its keys now; try again", {"Retry-After": "2"})
 
 

@@ -398,7 +398,7 @@ class GatewayExchange:
     def fall_back(self, problem: Exception) -> None:
         """Send the client's bytes. The log names the place of the failure only: its text may quote a message."""
         self.is_fallback, self.conversation = True, None
-        _log.error("a request passes as it came: %s", where_it_failed(problem))
+        _log.error("a request passes unchanged: %s", where_it_failed(problem))
 
     # -- the conversation ----------------------------------------------------------------------------------------------
 

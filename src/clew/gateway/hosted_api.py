@@ -55,7 +55,7 @@ _REMEDIES = {
     400: "See /clew/openapi.json for what a call takes.",
     401: "Send a key in Authorization: Bearer, x-api-key or x-goog-api-key.",
     402: "Raise the budget of the key, or take another one.",
-    403: "Call the gateway by a name of its own.",
+    403: "Call the gateway by one of its own names.",
     404: "GET /clew/conversations lists those there are.",
     413: "Send less at once.",
     429: "Wait, as Retry-After says, and try again.",
@@ -116,7 +116,7 @@ _OF_STORE: tuple[tuple[tuple[type[ClewError], ...], int, str, str, str], ...] = 
 def refused(error: Refusal | ClewError, *, is_own_credential: bool = False, is_for_operator: bool = False) -> Refused:
     """An error as the answer to a call. `is_own_credential`: the upstream was asked with the caller's own.
 
-    Only the operator is told the path of the store and the address of the upstream.
+    The path of the store and the address of the upstream are logged for the operator, not sent.
     """
     if isinstance(error, Refused):
         return error
@@ -388,7 +388,7 @@ class CompactionResult(Struct):
     preview: Annotated[str | None, about("`apply` for exactly this; null where there is nothing to apply.")]
     tokens_before: _Count
     tokens_after: _Count
-    folded: Annotated[_Count, about("Messages that one handoff stands for.")]
+    folded: Annotated[_Count, about("Messages that one handoff replaces.")]
     shortened: Annotated[_Count, about("Messages of which a part is shown.")]
     removed: Annotated[_Count, about("Messages that are not shown.")]
     written_by: Annotated[str | None, about("Who wrote the handoff.")]
@@ -455,7 +455,7 @@ class FoundHit(Struct):
     conversation: _Id | None
     title: Annotated[str | None, about("Of the conversation.")]
     kind: Annotated[str, about("message, summary or output.")]
-    seq: Annotated[int | None, about("Of the message; of others, how many messages came before.")]
+    seq: Annotated[int | None, about("Number of the message; in other events, the number of messages before it.")]
     role: Annotated[str | None, about("Of the message.")]
     at: _Time
     score: Annotated[float, about("Higher is better.")]

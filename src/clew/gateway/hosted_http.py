@@ -615,7 +615,7 @@ OPERATIONS = api.operations_of(HostingRoutes)
 
 
 def _refused(problem: Refusal | ClewError, asker: HostedCaller) -> Refused:
-    """A failure as the answer to its caller; the log has what only the operator is told."""
+    """A failure as the answer to its caller; details for the operator go to the log only."""
     answer = refused(problem, is_own_credential=asker.caller.key is None, is_for_operator=asker.sees_everything)
     if answer.kind == "store":
         _log.error("a call of a hosted conversation failed: %s", problem)

@@ -247,7 +247,7 @@ _MICROS = 1_000_000
 
 
 class GatewayMetrics(GatewayObserver):
-    """Counts events and calls, in a registry of its own."""
+    """Counts events and calls, in a separate registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -267,13 +267,15 @@ class GatewayMetrics(GatewayObserver):
         )
         self._received_bytes = counter("request_bytes", "Bodies of requests for a model", "wire")
         self._sent_bytes = counter("response_bytes", "Bodies of all responses")
-        self._tokens = counter("tokens", "Tokens as providers told them; the parts of a prompt do not overlap", "kind")
+        self._tokens = counter(
+            "tokens", "Tokens as reported by providers; the parts of a prompt do not overlap", "kind"
+        )
         self._cost = counter("cost_dollars", "Cost of the requests whose prices are known")
         self._folds = counter("folds", "Conversations that were compacted", "written_by")
         self._freed = counter("tokens_freed", "Tokens by which compactions made prompts shorter")
         self._overflows = counter("overflows", "Refusals of providers because a prompt was too long")
         self._recovered = counter("recovered_overflows", "Of those, the ones that the client has not seen")
-        self._fallbacks = counter("fallbacks", "Requests that passed as they came because something failed here")
+        self._fallbacks = counter("fallbacks", "Requests that passed unchanged because something failed here")
         self._upstream_errors = counter(
             "upstream_errors", "Requests that ended with an error of the upstream", "status"
         )

@@ -280,7 +280,7 @@ async def _wires(client: aiohttp.ClientSession, address: str, *, has_key: bool) 
             return
         if status == 401 and "key of Clew" in text:
             told = "callers need a key of Clew; with one in CLEW_KEY, the wires are tried too"
-            yield ProbeFinding("keys", not has_key, "the key in CLEW_KEY is not taken" if has_key else told)
+            yield ProbeFinding("keys", not has_key, "the key in CLEW_KEY is not accepted" if has_key else told)
             return
         if status not in (404, 405, 501):
             served.append(name)

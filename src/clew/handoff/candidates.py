@@ -48,7 +48,7 @@ _MOST_CHARS_READ = LIMITS["most_chars_read"]
 _CHARS_BESIDE_TEXT = LIMITS["chars_beside_text"]
 _MOST_SNIPPET_LINES = LIMITS["most_snippet_lines"]
 BELOW_ROOT = "…/"
-"""What stands for the folder that most files of a conversation are below."""
+"""The abbreviation of the folder that most files of a conversation are below."""
 FAILED = " (failed)"
 _LOCATED = ("definition", "value", "field")
 """Lines of code that are quoted with their number in the file."""
@@ -101,7 +101,7 @@ class Candidate:
     kind: Kind
     text: str
     numbers: tuple[int, ...]
-    """The messages it came from: one, or the first and the last of several."""
+    """Its source messages: one, or the first and the last of several."""
     terms: Set[str]
     group: Group | None = None
     at: int = 0

@@ -294,7 +294,7 @@ def _shows_path(path: str, everything: str, *, is_below_variable: bool = False) 
 
 
 def _shows_part(part: str, everything: str, *, is_first: bool) -> bool:
-    """Whether names occur one behind the other; one name behind others only where it stands below no other folder."""
+    """Whether names occur one after the other; one name after others only where it is below no other folder."""
     is_bare_needed, is_shown = not is_first and "/" not in part, False
     for at in _places(part, everything):
         before = everything[max(0, at - 2) : at]

@@ -162,7 +162,7 @@ def read_reply(reply: object) -> ReplyText:
         if text is not None:
             return ReplyText(text, _stop_reason(reply) in _TRUNCATED)
     raise SummaryFailed(
-        f"a {type(reply).__name__} came back where a string was expected. Return the text of the reply", kind="garbage"
+        f"a {type(reply).__name__} was returned, not a string. Return the text of the reply", kind="garbage"
     )
 
 

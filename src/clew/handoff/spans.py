@@ -40,7 +40,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An entry of a handoff without its sub-lines: what was done, the text, and the messages that it came from."""
+    """An entry of a handoff without its sub-lines: what was done, the text, and its source messages."""
 
     verb: str
     """RAN, READ and so on; empty where the line is not about an action."""

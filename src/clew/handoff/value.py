@@ -1,4 +1,4 @@
-"""The handoff as a value: sections of entries, each with the messages it came from; and its text.
+"""The handoff as a value: sections of entries, each with its source messages; and its text.
 
 The text is output. It is read back only where no value exists: a text that a model, a plugin or a caller wrote, or one
 of a caller that kept only the messages of an earlier compaction.
@@ -183,7 +183,7 @@ _INDENT = "   "
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of a handoff, the messages it came from (one, or the first and the last of several), and its sub-lines."""
+    """A line of a handoff, its source messages (one, or the first and the last of several), and its sub-lines."""
 
     text: str
     numbers: tuple[int, ...] = ()

@@ -143,7 +143,7 @@ class ModelSummarizer:
         return replace(summary, template=EXTEND, coverage=Coverage(source.first, source.last, 1, ()))
 
     async def _from_text(self, attempt: SummaryAttempt, progress: ChunkedSummary) -> ModelSummary:
-        """The summary by requests of its own, which hold the conversation as text."""
+        """The summary by separate requests, which hold the conversation as text."""
 
         async def request(prompt: str, max_tokens: int) -> DraftHandoff:
             return await self._draft(attempt.model.complete, prompt, max_tokens)

@@ -181,7 +181,7 @@ def _message_lines(source: ByteSource, metadata: SourceMetadata) -> Iterator[Rec
             what = "is a whole conversation" if "messages" in line.record else "has no role"
             raise source.unreadable(
                 f"line {line.number} {what} and not one message (it has {', '.join(map(repr, list(line.record)[:4]))})",
-                "Put each conversation in a file of its own" if "messages" in line.record else EXPECTED,
+                "Put each conversation in a separate file" if "messages" in line.record else EXPECTED,
             )
         is_first = False
         yield line.record

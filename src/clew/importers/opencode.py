@@ -1,7 +1,7 @@
 """Sessions of opencode: what `opencode export` prints, its database, and the folders it kept sessions in before that.
 
 A message is `info` and `parts`; a tool part holds call and result together. One assistant message can span several
-steps, and each step is a call of the model, so each becomes a message of its own with its results behind it.
+steps, and each step is a call of the model, so each becomes a separate message followed by its results.
 """
 
 from __future__ import annotations

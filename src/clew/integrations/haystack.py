@@ -76,7 +76,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_message(item: Any) -> list[Message]:
-    """A message of Haystack as chat messages: each result of a call is one of its own."""
+    """A message of Haystack as chat messages: each result of a call is a separate message."""
     if item.tool_call_results:
         return [
             tool_message(it.origin.id or it.origin.tool_name, _result_text(it.result), is_error=it.error)

@@ -35,7 +35,7 @@ MAX_WAITING = 1_000
 
 
 class ClewHook(CustomLogger):
-    """Shows models a view of what clients send, folded once. Each model has a window of its own."""
+    """Shows models a view of what clients send, folded once. Each model has its own window."""
 
     def __init__(self, *, context_length: int | None = None, **options: Any) -> None:
         super().__init__()

@@ -135,7 +135,7 @@ class PluginService:
 
     def _admit(self, request: web.Request) -> None:
         if not is_same_secret(request.headers.get(TOKEN_HEADER, ""), self._token):
-            raise Refusal(401, "this service is for plugins of its own user, which read its token from a private file")
+            raise Refusal(401, "this service is for plugins of the same user, which read its token from a private file")
         self.used_at = self._clock()
 
     async def _given(self, call: FoldCall) -> tuple[HeldConversation, list[dict[str, Any]]]:

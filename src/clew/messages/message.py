@@ -388,7 +388,7 @@ class Item:
         self.part, self.parts = part, parts
         """Which of the messages that were read from these wire items, and how many these are."""
         self.blocks = blocks
-        """The blocks of this message, where several messages came in one wire item."""
+        """The blocks of this message, where one wire item held several messages."""
         self.before = before
         """The message as it was read, where `message` is another form of it."""
         self._digest: bytes | None = None

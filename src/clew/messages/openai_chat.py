@@ -35,7 +35,7 @@ def read(items: Sequence[Any], start: int = 0, _before: Sequence[Message] = ()) 
 
 
 def write(items: Sequence[Item], *, foreign: bool = False) -> list[Any]:
-    """The messages as they are, or the places of those that came; converted when they are `foreign`."""
+    """The messages as they are, or the places of the given ones; converted when they are `foreign`."""
     if not foreign:
         return [item.place if item.is_unchanged else item.message for item in items]
     written: list[Any] = []

@@ -272,7 +272,7 @@ def declarations_of(tool: Tool) -> list[Tool]:
 
 
 def _function_of(declared: Tool) -> Tool:
-    """A declared function as a definition of its own, in the format of Responses."""
+    """A declared function as a separate definition, in the format of Responses."""
     schema = next((declared[name] for name in _SCHEMAS if declared.get(name)), _NO_PARAMETERS)
     named = {name: declared[name] for name in ("name", "description") if declared.get(name) is not None}
     return {"type": "function", **named, "parameters": _with_small_types(schema)}

@@ -64,7 +64,7 @@ class _TooDeep(Exception):  # noqa: N818
 
 
 def plain_messages(messages: Any, what: str = "messages") -> Sequence[Any]:
-    """Messages made of plain values only: the very sequence that came where they were that already.
+    """Messages made of plain values only: the same sequence if it already was.
 
     Any iterable is taken, an iterator once. `InvalidArgument` where it is none, `InvalidMessage` with its index for a
     message that cannot be read.
@@ -156,7 +156,7 @@ def plain_tools(tools: Any) -> list[Any]:
 
 
 def _one_or_many(value: Any) -> Any:
-    """Any iterable that is no value of its own, as a list."""
+    """Any iterable that is not a value itself, as a list."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) and _fields_of(value) is None:
         return list(value)
     return value

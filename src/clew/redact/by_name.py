@@ -77,7 +77,7 @@ _TRAILING = b".,:;)]}>*_`?"
 
 
 def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
-    """The password that a sentence tells after its label at that place."""
+    """The password that a sentence states after its label at that place."""
     if word in _BEFORE_PAIR and (pair := _PAIR.match(folded, at)):
         start, end = pair.span("value")
         value = text[start:end].rstrip(_TRAILING)
@@ -107,7 +107,7 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
 
 
 def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
-    """The token or key that a sentence tells. Those are generated, so that a value has to look it."""
+    """The token or key that a sentence states. These are generated, so the value must look random."""
     if _is_inside_name(text, at):
         return None
     match = _LABELS[word].match(folded, at)

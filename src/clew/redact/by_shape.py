@@ -221,7 +221,7 @@ def private_keys(text: bytes) -> Iterator[SecretFinding]:
 def _end_of_key(text: bytes, start: int) -> int:
     """Where the key ends whose first line ends at `start`; `start` itself if no key follows."""
     last = start + _LONGEST_KEY
-    other = text.find(b"\0", start, last)  # behind a null character stands another text
+    other = text.find(b"\0", start, last)  # another text begins after a null character
     dashes = text.find(b"-----", start, last if other < 0 else other)
     if dashes >= 0 and (end := _KEY_ENDS.match(text, dashes)):
         body = text[start:dashes]

@@ -1,6 +1,6 @@
 """Replaces the secrets in texts and messages by placeholders. Redacting twice changes nothing more.
 
-Each way to find them has a module of its own; what they find is settled here, and replaced. They read the text as a
+Each way to find them is a separate module; overlapping finds are resolved and replaced here. They read the text as a
 reader sees it: without colour codes and characters of no width, with escaped characters decoded. Most messages have no
 secret. So the texts of many are searched at once, and only those in which something was found string by string.
 """

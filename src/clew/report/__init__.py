@@ -1,4 +1,4 @@
-"""The report of a compaction: what became of every message, as values for the terminal and as a page to look at.
+"""The report of a compaction: the fate of every message, as values for the terminal and as a page to look at.
 
 A page is a text that needs no file and no network.
 """

@@ -33,7 +33,7 @@ CountMessages: TypeAlias = Callable[[Sequence[Message]], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class MessageOutcome:
-    """One message of the input, and what became of it."""
+    """One message of the input, and its fate."""
 
     message: Message
     number: int | None

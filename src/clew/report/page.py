@@ -478,7 +478,7 @@ def map_section(report: CompactionReport) -> MapSection | None:
 
 
 class _Drawing:
-    """Draws nodes with those below them, each with a number of its own."""
+    """Draws nodes with those below them, each with its own number."""
 
     def __init__(self, nodes: Mapping[str, Node], known: Container[int]) -> None:
         self._nodes = nodes

@@ -369,7 +369,7 @@ class _Reader:
             elif here == "(":
                 self._read_subshell_or_arithmetic()
             elif here == ")":
-                raise UnreadableCommand("a ')' stands alone")
+                raise UnreadableCommand("a ')' has no matching '('")
             elif (operator := _OPERATOR.match(self.text, self.at)) and not self.text.startswith("&>", self.at):
                 self._read_operator(operator[0])
             else:
@@ -584,7 +584,7 @@ class _Reader:
         """Read `name()`; its body follows as any command. Any other bracket here is an error."""
         close = re.compile(r"\([ \t]*\)").match(self.text, self.at)
         if len(command.words) != 1 or command.redirects or close is None:
-            raise UnreadableCommand("a '(' stands where none can")
+            raise UnreadableCommand("a '(' is not allowed here")
         self.at = close.end()
         self.functions.add(command.words[0].text)
 

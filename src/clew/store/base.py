@@ -255,7 +255,7 @@ RECALLS = "recall"
 
 @dataclass(frozen=True, slots=True)
 class EngineRecord:
-    """Something that a context engine keeps with a conversation, such as a node of its own summary tree."""
+    """Something that a context engine keeps with a conversation, such as a node of its summary tree."""
 
     id: str
     value: Any

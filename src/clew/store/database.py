@@ -51,7 +51,7 @@ class SqlStatement(NamedTuple):
 
 Steps: TypeAlias = Generator[SqlStatement, list[Row], T]
 Turns: TypeAlias = Generator[Callable[[], Steps[Any]], Any, T]
-"""Operations that run one after the other, each in a transaction of its own; each gets the result of the one before."""
+"""Operations that run one after the other, each in a separate transaction; each gets the result of the one before."""
 
 
 def fetch_one(sql: str, *params: Any) -> Steps[Row | None]:

@@ -1,6 +1,6 @@
 """Rows that cannot be read: finding them, and setting them aside so that everything else continues.
 
-What is set aside is copied as it is to a table of its own. A note takes its place, so that no number shifts; the chain
+A damaged row is copied unchanged to a separate table. A note takes its place, so that no number shifts; the chain
 stays, so that a history that is sent again is still known.
 """
 
@@ -225,7 +225,7 @@ def _set_aside(item: DamagedItem, now: int) -> Steps[QuarantinedRow]:
     )
     if item.kind == "message":
         note = json_text(note_in_place(item.seq or 0, item.role))
-        # Rows that share the wire items of this one are damaged with it, so that each gets a note of its own.
+        # Rows that share the wire items of this one are damaged with it, so each gets its own note.
         yield from execute("UPDATE messages SET body = ?, dialect = NULL, part = 0 WHERE id = ?", note, *item.key)
     elif item.kind == "text":
         text, is_message = item.key

@@ -145,7 +145,7 @@ def start(new: NewSession, now: int) -> Steps[SessionRow]:
 def new_conversation(
     owner: str, now: int, branch_of: SessionRow | None = None, fork: int = 0, base: int | None = None, lineage: str = ""
 ) -> Steps[int]:
-    """A conversation of its own, or a branch at a number with the compaction that is in effect there."""
+    """A new conversation, or a branch at a number with the compaction that is in effect there."""
     made = yield from fetch_number(
         "INSERT INTO conversations (owner, origin, origin_seq, first_base, created, lineage) VALUES (?, ?, ?, ?, ?, ?)"
         " RETURNING id",

@@ -323,7 +323,7 @@ def _one_by_one(operations: Sequence[Callable[[], Steps[Any]]]) -> Steps[list[An
 
 @dataclass(frozen=True, slots=True)
 class Write(Generic[T]):
-    """An operation that writes, in a transaction of its own or with others."""
+    """An operation that writes, in a separate transaction or with others."""
 
     operation: Callable[[], Steps[T]]
 

@@ -1,4 +1,4 @@
-"""`clew serve` for tests and examples, in a process of its own."""
+"""`clew serve` for tests and examples, in a separate process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GATEWAY_MODEL = "mock-model"
 
 @dataclass(frozen=True, slots=True)
 class ServedGateway:
-    """`clew serve` in a process of its own, with a Clew home that goes with it."""
+    """`clew serve` in a separate process, with a temporary Clew home."""
 
     address: str
     """The base URL for clients that add `/v1` by themselves."""

@@ -1,6 +1,6 @@
 """A mock model that reads a project part by part until any window is full: it tries adapters without a key.
 
-`running` serves it on loopback in a thread of its own, for programs that block.
+`running` serves it on loopback in a separate thread, for programs that block.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PartReader:
 def running(
     upstream: Upstream | None = None, parts: int = 60, final_tool: str = "", *, caches: bool = False
 ) -> Iterator[Upstream]:
-    """The mock upstream in a thread of its own, for frameworks that block. With `caches` usage is counted."""
+    """The mock upstream in a separate thread, for frameworks that block. With `caches` usage is counted."""
     rules = UpstreamRules(WINDOW, pairs=True)
     served = upstream or Upstream(answers=PartReader(parts, final_tool), rules=rules, caches=caches)
     loop = asyncio.new_event_loop()

@@ -81,7 +81,7 @@ __all__ = [
 _EVENTS = {CHAT: chat_events, RESPONSES: responses_events, MESSAGES: anthropic_events, GEMINI: gemini_events}
 _BODIES = {CHAT: chat_body, RESPONSES: responses_body, MESSAGES: anthropic_body, GEMINI: gemini_body}
 _current: ContextVar[ReceivedRequest] = ContextVar("received")
-"""The request that is being answered; each is in a task of its own."""
+"""The request that is being answered; each is in a separate task."""
 _GEMINI_MODEL = r"/{version:v1|v1beta|v1alpha}/models/{model:[^:]+}"
 _VERTEX = r"/{version:v1|v1beta1}{project:(/projects/[^/]+/locations/[^/]+)?}/publishers"
 _ANSWERS = (

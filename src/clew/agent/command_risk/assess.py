@@ -150,7 +150,7 @@ class _CommandAssessor:
         try:
             return list(self._line(command, os.path.realpath(folder), 0))
         except UnreadableCommand as problem:
-            reason = f"could not be read, so nobody knows what it does: {problem}"
+            reason = f"could not be read, so its effect is unknown: {problem}"
             return [RiskFinding(RiskKind.UNREADABLE, reason, printable_line(command), "", always_ask=True)]
 
     def _line(self, text: str, folder: str | None, depth: int) -> Findings:

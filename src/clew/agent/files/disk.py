@@ -100,7 +100,7 @@ def _publish_new(folder: int, part: str, path: Path) -> None:
     try:
         os.link(part, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError as taken:
-        raise InvalidArgument(f"{path} was created by somebody else meanwhile; read it first") from taken
+        raise InvalidArgument(f"{path} was created by another program meanwhile; read it first") from taken
     except OSError as problem:
         if problem.errno not in _NO_HARD_LINKS:
             raise

@@ -152,7 +152,7 @@ class Memory:
         if len(clean) > max_chars:
             notices.append(f"{self._fullness(which, found.text)}; the model sees its beginning: shorten it")
             shown = clean[:max_chars].rpartition("\n")[0] or clean[:max_chars]
-            clean = f"{shown}\n[cut: more stands in {MEMORY_FILES[which]}]"
+            clean = f"{shown}\n[cut: the rest is in {MEMORY_FILES[which]}]"
         return clean, notices
 
     def _fullness(self, which: MemoryName, text: str) -> str:
@@ -178,7 +178,7 @@ class Memory:
             return MemoryChangeResult(False, f"nothing was changed: {path} cannot be written: {_error_text(problem)}")
         except MemoryUnusable as problem:
             return MemoryChangeResult(False, f"nothing was changed: {problem}")
-        return MemoryChangeResult(False, f"nothing was changed: somebody else keeps writing {path}; try again later")
+        return MemoryChangeResult(False, f"nothing was changed: another process keeps writing {path}; try again later")
 
     def _apply(self, change: _MemoryChange, text: str) -> _ChangedText | MemoryChangeResult:
         """The text after a change; or the result, where nothing is to be changed."""

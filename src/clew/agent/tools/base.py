@@ -76,7 +76,7 @@ class AgentTool(ABC):
         return None
 
     def refused(self, arguments: Arguments) -> None:
-        """A person refused what `risk` stated: nothing of it counts as agreed to."""
+        """A person refused what `risk` stated: no part of it counts as approved."""
         del arguments
 
     def try_edit(self, arguments: Arguments) -> ToolResult | None:

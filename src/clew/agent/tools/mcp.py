@@ -144,7 +144,7 @@ class McpTool(AgentTool):
         if server.trust:
             return None
         given = printable_line(json.dumps(dict(arguments), ensure_ascii=False, default=str), 300)
-        claim = "; it says of itself that it only reads" if self._claims_to_read else ""
+        claim = "; its server declares it as read-only" if self._claims_to_read else ""
         reason = f"it runs in the MCP server {server.name}, which the config does not trust{claim}"
         return Risk(f"call {self._own_name} of {server.name} with {given}", (reason,), f"mcp:{self.name}")
 

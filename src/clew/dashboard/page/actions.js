@@ -125,7 +125,7 @@ function UndoDialog({ shown, close, reload }) {
   return html`<${Dialog} title="Undo the last compaction?" close=${close}>
     <form onSubmit=${submit(action)}>
       ${last && html`
-        <p>The compaction of ${fullTime(last.at)} made ${count(last.tokens_before)} tokens into ${count(last.tokens_after)}. The model sees the messages again that it replaced, word for word, and what came since.</p>
+        <p>The compaction of ${fullTime(last.at)} made ${count(last.tokens_before)} tokens into ${count(last.tokens_after)}. The model sees the replaced messages again, word for word, and all newer messages.</p>
         <p class="lead">The next request is larger by about ${count(last.freed)} tokens, and the provider reads them anew.</p>`}
       <${Buttons} close=${close} action=${action} words="Undo" busy="Undoing…" /></form><//>`;
 }
@@ -136,7 +136,7 @@ function RenameDialog({ shown, close, reload }) {
     await rename(shown.session.id, title.trim() || null);
     close();
     reload();
-    say(title.trim() ? `It is called “${title.trim()}” now.` : "It has no title of its own any more.");
+    say(title.trim() ? `It is called “${title.trim()}” now.` : "It has no title any more.");
   });
   return html`<${Dialog} title="Rename" close=${close}><form onSubmit=${submit(action)}>
     <div class="field"><label for="title">Title; empty for none, then the first words stand for it</label>
@@ -196,7 +196,7 @@ function ExportDialog({ shown: { session }, close }) {
       ${Object.entries(FORMATS).map(([name, [label, words]]) => html`
         <${Radio} name="format" isChosen=${format === name} choose=${() => setFormat(name)} label=${label} words=${words} />`)}</fieldset>
     <fieldset class="choices"><legend class="soft">Messages</legend>
-      <${Radio} name="which" isChosen=${!isView} choose=${() => setIsView(false)} label="All of them, as they came" words=${plural(session.messages, "message")} />
+      <${Radio} name="which" isChosen=${!isView} choose=${() => setIsView(false)} label="All of them, as received" words=${plural(session.messages, "message")} />
       <${Radio} name="which" isChosen=${isView} choose=${() => setIsView(true)} label="What the model sees now" words="with the handoff in place of what it replaced" /></fieldset>
     <div class="buttons"><button type="button" onClick=${close}>Cancel</button>
       <a class="button main" href=${exportAddress(session.id, format, isView)} download="" onClick=${started}>Download</a></div><//>`;

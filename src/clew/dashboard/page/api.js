@@ -1,4 +1,4 @@
-// Calls to the server this page came from. Addresses are relative, so the page may live below any path.
+// Calls to the server this page came from. Addresses are relative, so that the page works below any path.
 
 const CSRF_HEADER = "X-Clew-CSRF";
 const CALL_MILLISECONDS = 300_000;
@@ -13,7 +13,7 @@ export class CallFailed extends Error {
 
 let csrf = null;
 let onSignedOut = () => {};
-/** What is told when the server wants somebody to sign in. */
+/** The error when the server requires a sign-in. */
 export const whenSignedOut = (listener) => { onSignedOut = listener; };
 
 function address(path, query = {}) {
@@ -43,7 +43,7 @@ async function send(method, path, { query, body, signal }) {
 async function read(response) {
   if (response.status === 204) return null;
   let value = null;
-  try { value = await response.json(); } catch { /* What is no JSON is told by its status. */ }
+  try { value = await response.json(); } catch { /* Without JSON, the status is the message. */ }
   if (response.ok && value !== null) return value;
   const told = (value && value.error) || {};
   const message = told.message || `The server answered with status ${response.status}.`;

@@ -1,4 +1,4 @@
-// What happens on the server, as it happens: one connection for the whole page, and whoever wants to listen.
+// Events of the server: one connection for the whole page, with any number of listeners.
 
 const AGAIN_MILLISECONDS = 4_000;
 const listeners = new Set();
@@ -18,7 +18,7 @@ export function follow() {
   let hasBegun = false;
   opened.addEventListener("hello", () => {
     tell("on");
-    // What happened while nobody listened is not told again.
+    // Events that were sent without a connection are not sent again.
     if (hasBegun) tell("reload");
     hasBegun = true;
   });

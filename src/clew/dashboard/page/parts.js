@@ -93,7 +93,7 @@ export const Choice = ({ label, values, current, choose }) => html`<div class="r
   ${Object.entries(values).map(([value, words]) => html`
     <button type="button" aria-pressed=${value === current} onClick=${() => choose(value)}>${words}</button>`)}</div>`;
 
-/** A share as a thin bar in a table; the figure stands beside it, so it is only to look at. */
+/** A share as a thin bar in a table; the figure is beside it, so that screen readers skip it. */
 export const Thin = ({ ratio, kind = "" }) => html`
   <span class=${"thin " + kind} aria-hidden="true"><i style=${{ width: `${100 * ratio}%` }}></i></span>`;
 

@@ -156,7 +156,7 @@ function Messages({ id, session, current }) {
     go(messageLink(id, Number(number[1])));
   };
   return html`<section aria-labelledby="t-messages"><h2 id="t-messages" tabindex="-1">Every message</h2>
-    <p class="lead">As they came, the oldest first: U you, A agent, T tool result. Filled ones are in the window, dashed ones stand there shortened, outlined ones are folded into a handoff.</p>
+    <p class="lead">As received, the oldest first: U you, A agent, T tool result. Filled ones are in the window, dashed ones are there shortened, outlined ones are folded into a handoff.</p>
     <form class="filters" role="search" aria-label="In this session" onSubmit=${jump}>
       <div class="find"><label for="find-here">Search this session, or go to a message (m12)</label>
         <input id="find-here" type="search" autocomplete="off" spellcheck=${false} value=${typed} onInput=${(event) => setTyped(event.target.value)} /></div>

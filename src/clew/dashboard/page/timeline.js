@@ -20,7 +20,7 @@ function tellRequest(line, at) {
   return `${request}: ${count(promptOf(line, at))} tokens: ${parts}; ${count(line.output[at])} out; ${dollars(line.cost_usd[at])}.`;
 }
 
-/** Where a compaction lies among the places of the chart: before the first request that came after it. */
+/** The position of a compaction in the chart: before the first request after it. */
 function placeOf(line, compaction) {
   const at = line.number.findIndex((number) => number >= compaction.before_request);
   return (at < 0 ? line.number.length : at) - 0.5;
@@ -43,7 +43,7 @@ function linesOf(line) {
 function keysOf(line) {
   const sums = LAYERS.map(([name]) => line[name].reduce((sum, value) => sum + value, 0));
   const whole = sums.reduce((sum, value) => sum + value, 0);
-  // Where one entry stands for several requests the sums are not those of the session.
+  // If one entry covers several requests, the sums are not those of the session.
   const wordsOf = (sum) => (line.every === 1 && whole ? `${short(sum)} · ${percent(sum / whole)}` : "");
   return LAYERS.map(([name, label], index) => ({ name, label, words: wordsOf(sums[index]) }));
 }

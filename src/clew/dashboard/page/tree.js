@@ -7,7 +7,7 @@ import { sessionLink } from "./route.js";
 const nameOf = (chain) => oneLine(chain.title) || cut(oneLine(chain.opening), 70) || "Without words yet";
 
 function rangeOf(part) {
-  if (part.messages === 0) return "nothing of its own yet";
+  if (part.messages === 0) return "no own messages yet";
   return part.messages === 1 ? `m${part.first}` : `m${part.first} to m${part.stop - 1}`;
 }
 

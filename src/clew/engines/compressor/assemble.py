@@ -183,7 +183,7 @@ def merged_into(message: Message, summary: str) -> Message:
 
 
 def with_note(message: Message, *, as_block: bool) -> Message:
-    """The system prompt with the note behind it, once. As a block of its own, the prompt before it stays cached."""
+    """The system prompt with the note behind it, once. As a separate block, it leaves the prompt before it cached."""
     if HANDOFF_OPENING in text_of(message):
         return message
     return with_text_after_system(message, SYSTEM_NOTE, as_block=as_block)

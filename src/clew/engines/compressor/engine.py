@@ -249,7 +249,7 @@ class ContextCompressor(PlanningEngine[CompressorState, Budgets]):
         self._under_way = 0
         """Compactions that have not ended: what they read must not change."""
         self._arrived: list[Message] = []
-        """What came meanwhile."""
+        """The messages that were added meanwhile."""
         self._record = HistoryRecord()
         setup = EngineSetup(
             context_length,

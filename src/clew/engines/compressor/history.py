@@ -65,7 +65,7 @@ class NumberedHistory:
 
     @property
     def has_handoff(self) -> bool:
-        """Whether the earlier summary was a message of its own."""
+        """Whether the earlier summary was a separate message."""
         return self.earlier is not None and self.earlier.message is None
 
     def following(self, position: int) -> tuple[int, ...]:

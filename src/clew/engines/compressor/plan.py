@@ -225,7 +225,7 @@ class PlanSettings:
     compression: CompressionSettings
     sizes: MessageSizes
     note_as_block: bool = False
-    """Whether the note behind the system prompt is a block of its own."""
+    """Whether the note behind the system prompt is a separate block."""
 
     @property
     def has_short_frame(self) -> bool:

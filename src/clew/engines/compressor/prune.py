@@ -28,7 +28,7 @@ from clew.messages import (
 CountMessage = Callable[[Message], int]
 LONGEST_RESULT_CHARS = 200
 _FEWEST_TOKENS_OF_ENDS = 200
-"""With less room, the one line that a result is pruned to tells more than its beginning and its end."""
+"""With less room, the one line that a result is pruned to is more useful than its beginning and its end."""
 _LONGEST_ARGUMENT_CHARS = 500
 _ARGUMENT_LIMITS = ((500, 200), (160, 80), (60, 30))
 """Strings longer than the first number are cut to the second; the next pair serves where that is not enough."""

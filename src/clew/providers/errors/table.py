@@ -159,7 +159,7 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("too_many_tools", "bad_request", r"(?:tools|functions)'?: array too long|array too long|too many (?:tools|functions)|(?:maximum|max) (?:number )?of (?:tools|functions)|at most <n> tools"),
     ErrorPattern("image_bytes", "payload_too_large", r"(?:image|file|pdf|document|attachment)s?\b…(?:exceeds?|larger than|too large|maximum)…\d[\d.,]* ?(?:bytes|[kmg]i?b)\b"),
     ErrorPattern("image_shape", "bad_request", r"image dimensions?|dimensions? exceed|(?:images?|pictures?)\b…\d pixels|could not process image"),
-    # A tool or a client of the agent has limits of its own.
+    # A tool or a client of the agent has its own limits.
     ErrorPattern("file_too_long_for_a_tool", "other", r"file content \(|maxfileread|use offset and limit"),
     ErrorPattern("reply_was_cut", "other", r"response exceeded the <n> output token maximum"),
     ErrorPattern("thinking_budget", "bad_request", r"budget_tokens|thinking[_ ]budget|thinkingbudget"),
@@ -191,7 +191,7 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("json_string_size", "payload_too_large", r"string value length|getmaxstringlength"),
     ErrorPattern("body_size", "payload_too_large", r"(?:body|payload|content|entity)[ _-](?:size|length)…(?:exceed|limit|larger|greater|too)|(?:maximum|max|exceed\w*) (?:\w+ ){0,3}(?:body|payload)[ _-](?:size|length)"),
     ErrorPattern("files_in_bytes", "payload_too_large", r"(?:file|document|image|attachment)s?(?: size| bytes)\b…(?:exceed|too large|limit|max)"),
-    # -- How much output this prompt leaves room for: less of it is enough, whatever else the sentence speaks of -----------
+    # -- How much output this prompt leaves room for: less of it is enough, whatever else the sentence says -----------
     ErrorPattern("output_room_named", "output_cap_too_large", r"\b(?:(?:available|remaining)_(?:output_|completion_)?tokens|tokens_(?:available|remaining))'? ?(?:is |= ?|: ?)-?<room>", not_status=_OF_AN_ACCOUNT),
     ErrorPattern("output_room_after_cap", "output_cap_too_large", rf"{_MAX_OUT}'?……\b(?:available|remaining)(?:[ _](?:output|completion))?(?:[ _]tokens?)?'? ?(?:is |are |of |= ?|: ?|\()?-?<room>", not_status=_OF_AN_ACCOUNT),
     ErrorPattern("output_room_for_reply", "output_cap_too_large", rf"<room>{_MORE}(?: tokens?)?(?: (?:are|is|still|would be))* (?:available|remain(?:s|ing)?|left|free) (?:for|to|in)(?: (?:the|your|any|a|model|model's))* {_REPLY}"),

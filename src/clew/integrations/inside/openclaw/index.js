@@ -10,7 +10,7 @@ import { join } from 'node:path';
 const LIMIT_MS = 2000;
 // OpenClaw cuts the end of a longer summary.
 const WINDOW = 8000;
-// A provider is not told of the session: the summary carries its name to the next compaction.
+// A provider does not get the session: the summary carries its name to the next compaction.
 const NAME = /\(Clew keeps this conversation as ([\w-]+)\.\)/;
 
 const plugin = {

@@ -32,7 +32,7 @@ export const ClewPlugin = async ({ client }) => {
       }
     },
 
-    // What came since the last compaction is stored when the agent has ended its work.
+    // Messages since the last compaction are stored when the agent has finished.
     event: async ({ event }) => {
       if (event.type !== 'session.idle') return;
       const { sessionID } = event.properties;

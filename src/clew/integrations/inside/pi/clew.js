@@ -30,12 +30,12 @@ export default function (pi) {
       return null;
     });
     if (!folded?.changed || !folded.text) return;
-    // A result never stands without its call: the program cuts before a message of the user or the model.
+    // A result is never without its call: the program cuts before a message of the user or the model.
     const firstKeptEntryId = entries[folded.kept_from] ?? preparation.firstKeptEntryId;
     return { compaction: { summary: folded.text, firstKeptEntryId, tokensBefore: preparation.tokensBefore } };
   });
 
-  // What came since the last compaction is stored when the agent has ended its work.
+  // Messages since the last compaction are stored when the agent has finished.
   pi.on('agent_end', async (event, ctx) => {
     const { messages } = toChat(ctx.sessionManager.getBranch());
     if (messages.length) await ask('record', { ...identity(ctx), messages }).catch(() => undefined);
@@ -74,7 +74,7 @@ function identity(ctx) {
   };
 }
 
-// Entries of a branch as chat messages, and the entry that each one came from. Earlier summaries are none: the
+// Entries of a branch as chat messages, and the source entry of each one. Earlier summaries are none: the
 // messages that they stand for are there too.
 function toChat(branch) {
   const messages = [];

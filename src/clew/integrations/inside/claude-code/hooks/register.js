@@ -34,7 +34,7 @@ export function register(on) {
     return { messages, tokensBefore: folded.tokens_before, tokensAfter: folded.tokens_after };
   }).catch(($, e, next) => next(e));
 
-  // What came since the last compaction is stored at the end of each turn.
+  // Messages since the last compaction are stored at the end of each turn.
   on('turn.complete', async ($, e, next) => {
     const done = await next(e);
     if (!e.agentId) await within($, record($, e)).catch(() => undefined);
