@@ -57,6 +57,23 @@ def test_the_active_task_is_not_repeated_under_other_headings() -> None:
     assert "DELAYS" in text_under(handoff, IN_PROGRESS)
 
 
+@pytest.mark.parametrize("last", ["Do not restart the queue.", "verder", "продолжай", "yes"])
+def test_a_request_that_only_forbids_or_agrees_is_given_with_the_one_that_it_belongs_to(last: str) -> None:
+    first = "Export the invoices of March to invoices.csv, one line each."
+    for said in ([user(first)], [user(first), assistant("The first half is written.")]):
+        task = text_under(handoff_of([*said, user(last), *ran("wc -l invoices.csv", "12 invoices.csv")]), ACTIVE_TASK)
+        assert first in task and (last in task or not said[1:])
+
+
+def test_a_long_request_keeps_its_list_file_names_and_values() -> None:
+    wanted = [f"- {name}.svg with a border of {at + 3}px" for at, name in enumerate(["gauge", "dial", "lamp", "knob"])]
+    story = " ".join(["We talked about the panel for a long while and everybody had some view of it."] * 30)
+    messages = [user(f"Draw the panel. {story}\n{chr(10).join(wanted)}"), assistant("Drawn."), user("Now the docs.")]
+    text = handoff_of([*messages, *ran("ls", "docs")], 1_000).render()
+    assert all(line.removeprefix("- ") in text for line in wanted)
+    assert "Draw the panel." in text
+
+
 def test_a_request_that_was_answered_is_no_open_task() -> None:
     handoff = handoff_of([user("Force push the branch."), *ran("git push -f", "[exit 0]"), assistant("It is pushed.")])
     assert text_under(handoff, ACTIVE_TASK).startswith("None")
