@@ -153,8 +153,8 @@ def test_the_question_at_the_end_of_a_reply_is_found() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Keep going!", "weiter", "continuez", "adelante", "segue", "avanti", "ga verder", "dalej", "дальше", "продовжуй"]
-    + ["devam", "继续", "続けて", "계속해 줘", "تابع", "जारी रखो"],
+    "Keep going!|weiter|continuez|adelante|segue|avanti|ga verder|dalej|дальше|продовжуй|devam|继续|続けて|계속해 줘"
+    "|تابع|जारी रखो".split("|"),
 )
 def test_words_to_go_on_are_known_in_many_languages(text: str) -> None:
     assert continues(text)

@@ -371,9 +371,13 @@ class Draft:
                 if exchange.request and self._may_quote(exchange.number) and not is_shown:
                     omitted.append(exchange)
                 continue
-            own = groups.get(index, {})
-            lines = [self._line(group, own[group]) for group in sorted(own)]
             text = asked[index].text if index in asked else request_text(exchange, _HEAD_CHARS)
+            # A longer beginning of the request may have been chosen behind a sentence of it.
+            own = {
+                group: [piece for piece in pieces if piece.kind is not Kind.ASKED or flatten(piece.text) not in text]
+                for group, pieces in groups.get(index, {}).items()
+            }
+            lines = [self._line(group, own[group]) for group in sorted(own) if own[group]]
             numbers = (exchange.number,) if exchange.number >= 0 else ()
             entries.append(Entry(text or _GOES_ON, numbers, tuple(lines)))
         if omitted and entries:
@@ -472,7 +476,7 @@ def active_task(
 
 
 def condense(text: str, most: int) -> str:
-    """The text on one line; of a longer one the first sentence and those that name most: list entries, files, values."""
+    """The text on one line; of a longer one its beginning and what names most: list entries, files, values."""
     whole = flatten(text)
     if len(whole) <= most or most <= _STAYING_TASK_CHARS:
         return shorten(whole, most)
