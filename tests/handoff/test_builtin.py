@@ -117,6 +117,18 @@ def test_where_work_was_interrupted_the_last_words_say_how_far_it_got() -> None:
     assert words in text_under(handoff_of([*begun, *filler]), COMPLETED)
 
 
+def test_a_file_that_is_edited_and_read_again_and_again_has_one_line_for_each() -> None:
+    messages = [user("Draw the harbour map in site/map.css.")]
+    for n in range(6):
+        edit = {"path": "site/map.css", "old_str": f"gap: {n}px", "new_str": f"gap: {n + 1}px"}
+        rows = "\n".join(f".pier-{row} {{ width: {row * 13}px; height: {row * 7}px }}" for row in range(9))
+        messages += did("edit_file", edit, "Done.", f"e{n}")
+        messages += did("read_file", {"path": "site/map.css"}, f"{rows}\n.map {{ gap: {n + 1}px }}", f"r{n}")
+    text = handoff_of(messages).render()
+    assert text.count("CHANGED ") == 1 and "6 times" in text and "(m1-m21)" in text
+    assert text.count("READ ") <= 1 and all(text.count(f".pier-{row} ") <= 1 for row in range(9))
+
+
 def test_no_part_of_a_long_command_is_given_twice() -> None:
     names = [f"gl-sdk4-module-{n}-service" for n in range(10, 22)]
     removed = ran(f"opkg remove {' '.join(names)}", "gone")

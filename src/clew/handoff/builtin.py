@@ -38,6 +38,7 @@ _MOST_TESTS = LIMITS["most_tests"]
 _MOST_FAILURES = LIMITS["most_failures"]
 _MOST_REQUESTS = LIMITS["most_requests"]
 _SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
+_MANY_EDITS, _EDITED = 3, ("WROTE ", "CHANGED ")
 _NONE = "None."
 _GOES_ON = "Work on an earlier request"
 _SO_FAR = "Work on the active task"
@@ -399,8 +400,12 @@ class Draft:
                 follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1
                 text += ("" if before is None else " " if follows else f" {CUT} ") + piece.text
             return Entry(f'"{text}"', numbers)
-        # A call is opened with its result, so one reference serves both.
-        numbers = (group.number,) if len(sources - {group.number}) <= 1 else numbers
+        calls = self.material.calls[group]
+        if len(calls) >= _MANY_EDITS and frame.startswith(_EDITED):
+            frame, numbers = f"{frame}, {len(calls)} times", (calls[-1], calls[0])
+        elif len(sources - {group.number}) <= 1:
+            # A call is opened with its result, so one reference serves both.
+            numbers = (group.number,)
         is_command = frame.startswith("RAN ")
         of_call = [piece.text for piece in ordered if is_command and piece.kind is Kind.COMMAND]
         of_result = [piece.text for piece in ordered if not is_command or piece.kind is not Kind.COMMAND]
