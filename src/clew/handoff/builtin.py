@@ -216,10 +216,11 @@ class Draft:
             if exchange.number in self._listed:
                 continue
             repeated = ("repeated",) if times[exchange.request] > 1 else ()
-            short, whole = request_text(exchange, _HEAD_CHARS), request_text(exchange)
+            lengths = (_HEAD_CHARS, REQUEST_CHARS, _LONG_REQUEST_CHARS)
             if exchange.number in self._labelled:
-                short = whole = request_text(exchange, _LABEL_CHARS)
-            for text in dict.fromkeys((short, whole, request_text(exchange, _LONG_REQUEST_CHARS))):
+                lengths = (_LABEL_CHARS,)
+            short, *longer = dict.fromkeys(request_text(exchange, most) for most in lengths)
+            for text in (short, *longer):
                 candidate = self._entry(Kind.REQUEST, text, (exchange.number,), value.COMPLETED, index)
                 # The beginning of a request is proposed first, then more of it.
                 candidate.features = repeated if text == short else (*repeated, "whole")
@@ -375,7 +376,7 @@ class Draft:
             text = asked[index].text if index in asked else request_text(exchange, _HEAD_CHARS)
             # A longer beginning of the request may have been chosen behind a sentence of it.
             own = {
-                group: [piece for piece in pieces if piece.kind is not Kind.ASKED or flatten(piece.text) not in text]
+                group: [piece for piece in pieces if piece.kind is not Kind.ASKED or piece.text not in text]
                 for group, pieces in groups.get(index, {}).items()
             }
             lines = [self._line(group, own[group]) for group in sorted(own) if own[group]]
@@ -483,12 +484,12 @@ def active_task(
 def condense(text: str, most: int) -> str:
     """The text on one line; of a longer one its beginning and what names most: list entries, files, values."""
     whole = flatten(text)
-    if len(whole) <= most or most <= _STAYING_TASK_CHARS:
+    if len(whole) <= most or most <= REQUEST_CHARS:
         return shorten(whole, most)
-    first, *others = prose_pieces(text)
-    begin = shorten(first, most // 2)
+    begin = shorten(whole, REQUEST_CHARS)
+    others = [piece for piece in prose_pieces(text) if flatten(piece) not in begin]
     rest = excerpt(others, most - len(begin), gap=CUT)
-    return flatten(" ".join((begin, *rest, *([CUT] if rest[-1:] != others[-1:] else ()))))
+    return flatten(" ".join((begin, *rest[rest[:1] == [CUT] :], *([CUT] if rest[-1:] != others[-1:] else ()))))
 
 
 def request_before(record: Record) -> Exchange | None:
