@@ -178,6 +178,29 @@ def test_the_tail_is_left_alone_while_it_fits() -> None:
     assert fit_tail([], [], [], 100, sized) == (0, [])
 
 
+def test_of_a_listing_that_a_newer_one_shows_again_only_the_other_lines_stay() -> None:
+    def read(id: str, border: int, chars: int) -> list[Message]:
+        lines = [f".shelf-{n} {{ width: {n * 7}px }} /* {'x' * chars} */" for n in range(40)]
+        shown = "\n".join([*lines, f".frame {{ border: {border}px }}"])
+        return [assistant(None, [call("read_file", {"path": "site.css"}, id)]), tool(id, shown)]
+
+    tail = [*read("a", 3, 20), *read("b", 4, 20), *group(3, chars=900), *read("c", 5, 20)]
+    sizes = [sized(message) for message in tail]
+    later, fitted = fit_tail(tail, range(8), sizes, sum(sizes) // 2, sized)
+    assert later == 0 and fitted[-1] is tail[-1] and fitted[5] is tail[5]
+    for at, border in ((1, 3), (3, 4)):
+        assert "40 of 41 lines are the same in m7" in text_of(fitted[at])
+        assert f"border: {border}px" in text_of(fitted[at]) and ".shelf-3 " not in text_of(fitted[at])
+
+
+def test_the_results_of_the_last_calls_share_the_room_of_the_tail() -> None:
+    rows = ["\n".join(f"{name} row {n} costs {n * 37} crowns" for n in range(300)) for name in ("oak", "elm", "fir")]
+    calls = [call("terminal", {"command": f"cat {at}.csv"}, f"c{at}") for at in range(3)]
+    tail = [user("Compare them."), assistant(None, calls), *(tool(f"c{at}", text) for at, text in enumerate(rows))]
+    _, fitted = fit_tail(tail, range(5), [sized(m) for m in tail], 6_000, sized)
+    assert all("chars left out" in text_of(message) for message in fitted[2:])
+
+
 def test_a_plan_in_the_tail_that_was_written_anew_is_without_its_entries() -> None:
     def planned(id: str, *done: int, many: int = 9) -> list[Message]:
         todos = [

@@ -109,3 +109,10 @@ def test_what_a_harness_adds_to_every_result_is_not_quoted() -> None:
 def test_an_empty_value_is_a_statement_and_no_value(line: str) -> None:
     assert code_feature(line) == "statement"
     assert code_feature(line.rpartition(" ")[0] + " 4711") == "value"
+
+
+def test_letters_drawn_with_signs_are_noise() -> None:
+    banner = [r" _   _  ____ ", r"| | | ||  _ \ ", r"| |_| || |_) |", r" \__,_||  __/ ", "██████ ░░ ██", "+----+----+"]
+    (part,) = output_parts("\n".join([*banner, "listening on port 8470"]))
+    assert part.pieces == ("listening on port 8470",)
+    assert output_parts("__init__.py\n---- 2 failed ----")[0].pieces == ("__init__.py", "---- 2 failed ----")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.facts import asks_back, person_text, rules_in
-from clew.facts.speech import cancels, chosen_option, continues, is_thanks
+from clew.facts.speech import cancels, chosen_option, confirms, continues, forbids, is_thanks
 
 SKILL = "Base directory for this skill: /skills/review\n\n# Review\nAlways be thorough. Never skip a file."
 
@@ -149,3 +149,21 @@ def test_a_number_chooses_the_option_that_was_offered() -> None:
 def test_the_question_at_the_end_of_a_reply_is_found() -> None:
     assert asks_back("Both of them work, and both are fast enough for this.\nWhich one?") == "Which one?"
     assert asks_back("Why? Because it was slow. It is fast now.") == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    "Keep going!|weiter|continuez|adelante|segue|avanti|ga verder|dalej|дальше|продовжуй|devam|继续|続けて|계속해 줘"
+    "|تابع|जारी रखो".split("|"),
+)
+def test_words_to_go_on_are_known_in_many_languages(text: str) -> None:
+    assert continues(text)
+
+
+def test_a_word_that_only_begins_like_one_to_go_on_is_a_request() -> None:
+    assert not continues("Nextcloud is down") and not continues("continuous mode is broken")
+
+
+def test_short_prohibitions_and_agreements_are_recognised() -> None:
+    assert forbids("Do not restart it.") and forbids("не трогай базу") and not forbids("Restart the database.")
+    assert confirms("да") and confirms("yes, please") and not confirms("Now add a test.")

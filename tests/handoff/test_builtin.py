@@ -57,6 +57,23 @@ def test_the_active_task_is_not_repeated_under_other_headings() -> None:
     assert "DELAYS" in text_under(handoff, IN_PROGRESS)
 
 
+@pytest.mark.parametrize("last", ["Do not restart the queue.", "verder", "продолжай", "yes"])
+def test_a_request_that_only_forbids_or_agrees_is_given_with_the_one_that_it_belongs_to(last: str) -> None:
+    first = "Export the invoices of March to invoices.csv, one line each."
+    for said in ([user(first)], [user(first), assistant("The first half is written.")]):
+        task = text_under(handoff_of([*said, user(last), *ran("wc -l invoices.csv", "12 invoices.csv")]), ACTIVE_TASK)
+        assert first in task and (last in task or not said[1:])
+
+
+def test_a_long_request_keeps_its_list_file_names_and_values() -> None:
+    wanted = [f"- {name}.svg with a border of {at + 3}px" for at, name in enumerate(["gauge", "dial", "lamp", "knob"])]
+    story = " ".join(["We talked about the panel for a long while and everybody had some view of it."] * 30)
+    messages = [user(f"Draw the panel. {story}\n{chr(10).join(wanted)}"), assistant("Drawn."), user("Now the docs.")]
+    text = handoff_of([*messages, *ran("ls", "docs")], 1_000).render()
+    assert all(line.removeprefix("- ") in text for line in wanted)
+    assert "Draw the panel." in text
+
+
 def test_a_request_that_was_answered_is_no_open_task() -> None:
     handoff = handoff_of([user("Force push the branch."), *ran("git push -f", "[exit 0]"), assistant("It is pushed.")])
     assert text_under(handoff, ACTIVE_TASK).startswith("None")
@@ -98,6 +115,18 @@ def test_where_work_was_interrupted_the_last_words_say_how_far_it_got() -> None:
     ]
     filler = [user("And the rest?"), *ran("cat rest.py", "y"), assistant("The rest is done as well.")]
     assert words in text_under(handoff_of([*begun, *filler]), COMPLETED)
+
+
+def test_a_file_that_is_edited_and_read_again_and_again_has_one_line_for_each() -> None:
+    messages = [user("Draw the harbour map in site/map.css.")]
+    for n in range(6):
+        edit = {"path": "site/map.css", "old_str": f"gap: {n}px", "new_str": f"gap: {n + 1}px"}
+        rows = "\n".join(f".pier-{row} {{ width: {row * 13}px; height: {row * 7}px }}" for row in range(9))
+        messages += did("edit_file", edit, "Done.", f"e{n}")
+        messages += did("read_file", {"path": "site/map.css"}, f"{rows}\n.map {{ gap: {n + 1}px }}", f"r{n}")
+    text = handoff_of(messages).render()
+    assert text.count("CHANGED ") == 1 and "6 times" in text and "(m1-m21)" in text
+    assert text.count("READ ") <= 1 and all(text.count(f".pier-{row} ") <= 1 for row in range(9))
 
 
 def test_no_part_of_a_long_command_is_given_twice() -> None:

@@ -20,7 +20,9 @@ from clew.facts.speech import (
     announces,
     cancels,
     chosen_option,
+    confirms,
     continues,
+    forbids,
     is_thanks,
     person_in_result,
     person_text,
@@ -203,7 +205,7 @@ class Record:
             # A word to continue with a request that waits for its answer is not a separate request.
             return
         exchange = Exchange(number, said, repeats=self._requests.get(said))
-        if len(said) <= _SHORT_ANSWER_CHARS and self._last_text and not is_thanks(said):
+        if len(said) <= _SHORT_ANSWER_CHARS and self._last_text and (confirms(said) or not is_thanks(said)):
             exchange.chosen = chosen_option(said, self._last_text)
             exchange.offered = self._last_text_number if exchange.chosen else None
         # "Leave it" cancels nothing where the agent asked whether to leave it.
@@ -401,6 +403,7 @@ class Record:
         return found
 
 
-def is_small_talk(exchange: Exchange) -> bool:
-    """Whether a request asks for nothing: thanks, or a word to continue that led to nothing."""
-    return is_thanks(exchange.request) or (continues(exchange.request) and not exchange.actions)
+def needs_request_before(exchange: Exchange) -> bool:
+    """Whether a request only forbids, agrees or says to continue: what to do is in a request before it."""
+    said = exchange.request
+    return is_thanks(said) or continues(said) or confirms(said) or forbids(said)

@@ -23,6 +23,7 @@ _LONGEST_ANNOUNCEMENT = _LIMITS["longest_announcement"]
 _FEWEST_WORDS_OF_OBJECT = _LIMITS["fewest_words_of_object"]
 _RULES_READ_CHARS = _LIMITS["rules_read_chars"]
 _LONGEST_CANCELLATION = _LIMITS["longest_cancellation"]
+_LONGEST_PROHIBITION = _LIMITS["longest_prohibition"]
 _MOST_DECISIONS = _LIMITS["most_decisions"]
 _OPENINGS = tuple(_HARNESS["openings"])
 _NAMES = frozenset(_HARNESS["names"])
@@ -79,8 +80,9 @@ class Markers:
         )
 
 
-RULE, CANCEL, CONTINUE, THANKS, OPEN, DECISION, INTENT = (
-    Markers(_SPEECH[name]) for name in ("rule", "cancel", "continue", "thanks", "open", "decision", "intent")
+RULE, CANCEL, CONTINUE, CONFIRM, FORBID, THANKS, OPEN, DECISION, INTENT = (
+    Markers(_SPEECH[name])
+    for name in ("rule", "cancel", "continue", "confirm", "forbid", "thanks", "open", "decision", "intent")
 )
 _WEAK_WORDS, _WEAK_PHRASES = _SPEECH["rule"]["weak"].split(), _SPEECH["rule"]["weak_phrases"]
 _WEAK = lazy_pattern(rf"\b(?:{'|'.join(_WEAK_WORDS)})\b(?! of\b)|{'|'.join(map(re.escape, _WEAK_PHRASES))}")
@@ -278,14 +280,32 @@ def concludes(sentence: str) -> bool:
 
 
 def is_thanks(text: str) -> bool:
+    return _begins_few_words(text, THANKS)
+
+
+def confirms(text: str) -> bool:
+    """Whether a request only agrees."""
+    return _begins_few_words(text, CONFIRM)
+
+
+def _begins_few_words(text: str, markers: Markers) -> bool:
     words = _WORD.findall(text.lower())
-    return 0 < len(words) <= 4 and words[0] in THANKS.words and not is_question(text)
+    return 0 < len(words) <= 4 and words[0] in markers.words and not is_question(text)
 
 
 def continues(text: str) -> bool:
     """Whether a request only says to continue."""
-    lowered = text.lower().strip(" .!")
-    return len(lowered) < 40 and lowered.startswith(CONTINUE.phrases)
+    lowered = text.lower().strip(" .!¡")
+    return len(lowered) < 40 and any(
+        # Scripts without blanks between words have no end of a word to look for.
+        lowered.startswith(phrase) and not (phrase.isascii() and lowered[len(phrase) :][:1].isalpha())
+        for phrase in CONTINUE.phrases
+    )
+
+
+def forbids(text: str) -> bool:
+    """Whether a short request only says what not to do."""
+    return len(text) <= _LONGEST_PROHIBITION and FORBID.found_in(text.lower().replace("’", "'").lstrip(" *-"))
 
 
 def asks_back(text: str) -> str:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from itertools import islice
 from math import fsum
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
 from clew.facts.outcomes import SETTLED_BY_COMMIT, command_key, is_lookup, makes_commit
-from clew.facts.record import is_small_talk
-from clew.facts.speech import concludes, continues, is_question
+from clew.facts.record import needs_request_before
+from clew.facts.speech import concludes, is_question
+from clew.facts.text import prose_pieces
 from clew.handoff import value
 from clew.handoff.candidates import BELOW_ROOT, LIMITS, Candidate, Group, Kind, Material, read_material
-from clew.handoff.select import Choice, Frame, select
+from clew.handoff.select import Choice, Frame, excerpt, select
 from clew.handoff.summary import CountTokens, Summary, SummaryInput, redacted_input
 from clew.handoff.value import Entry, Handoff
 from clew.handoff.worth import Weights, Worth
@@ -29,6 +29,7 @@ TEMPLATE = "builtin/4"
 REQUEST_CHARS = LIMITS["request_chars"]
 _TASK_CHARS = LIMITS["task_chars"]
 _STAYING_TASK_CHARS = LIMITS["staying_task_chars"]
+_LONG_REQUEST_CHARS = LIMITS["long_request_chars"]
 _HEAD_CHARS = LIMITS["head_chars"]
 _LABEL_CHARS = LIMITS["label_chars"]
 _PLAN_CHARS = LIMITS["plan_chars"]
@@ -37,6 +38,7 @@ _MOST_TESTS = LIMITS["most_tests"]
 _MOST_FAILURES = LIMITS["most_failures"]
 _MOST_REQUESTS = LIMITS["most_requests"]
 _SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
+_MANY_EDITS, _EDITED = 3, ("WROTE ", "CHANGED ")
 _NONE = "None."
 _GOES_ON = "Work on an earlier request"
 _SO_FAR = "Work on the active task"
@@ -152,8 +154,7 @@ class Draft:
         worth, terms = self._worth, self.material.terms
         conclusions = _conclusions(self.material, worth)
         beginnings = {
-            index: flatten(exchange.request[: 2 * REQUEST_CHARS])[:REQUEST_CHARS]
-            for index, exchange in enumerate(self.record.exchanges)
+            index: condense(exchange.request, REQUEST_CHARS) for index, exchange in enumerate(self.record.exchanges)
         }
         candidates = [
             candidate
@@ -215,10 +216,11 @@ class Draft:
             if exchange.number in self._listed:
                 continue
             repeated = ("repeated",) if times[exchange.request] > 1 else ()
-            short, whole = request_text(exchange, _HEAD_CHARS), request_text(exchange)
+            lengths = (_HEAD_CHARS, REQUEST_CHARS, _LONG_REQUEST_CHARS)
             if exchange.number in self._labelled:
-                short = whole = request_text(exchange, _LABEL_CHARS)
-            for text in dict.fromkeys((short, whole)):
+                lengths = (_LABEL_CHARS,)
+            short, *longer = dict.fromkeys(request_text(exchange, most) for most in lengths)
+            for text in (short, *longer):
                 candidate = self._entry(Kind.REQUEST, text, (exchange.number,), value.COMPLETED, index)
                 # The beginning of a request is proposed first, then more of it.
                 candidate.features = repeated if text == short else (*repeated, "whole")
@@ -327,7 +329,7 @@ class Draft:
                 groups.setdefault(candidate.group.exchange, {}).setdefault(candidate.group, []).append(candidate)
             elif candidate.kind is Kind.REQUEST:
                 known = asked.get(candidate.at)
-                asked[candidate.at] = candidate if known is None or "whole" in candidate.features else known
+                asked[candidate.at] = max(filter(None, (known, candidate)), key=lambda one: len(one.text))
             elif candidate.kind is Kind.PREVIOUS:
                 previous.setdefault(candidate.section, []).append(candidate)
             else:
@@ -371,9 +373,13 @@ class Draft:
                 if exchange.request and self._may_quote(exchange.number) and not is_shown:
                     omitted.append(exchange)
                 continue
-            own = groups.get(index, {})
-            lines = [self._line(group, own[group]) for group in sorted(own)]
             text = asked[index].text if index in asked else request_text(exchange, _HEAD_CHARS)
+            # A longer beginning of the request may have been chosen behind a sentence of it.
+            own = {
+                group: [piece for piece in pieces if piece.kind is not Kind.ASKED or piece.text not in text]
+                for group, pieces in groups.get(index, {}).items()
+            }
+            lines = [self._line(group, own[group]) for group in sorted(own) if own[group]]
             numbers = (exchange.number,) if exchange.number >= 0 else ()
             entries.append(Entry(text or _GOES_ON, numbers, tuple(lines)))
         if omitted and entries:
@@ -395,8 +401,12 @@ class Draft:
                 follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1
                 text += ("" if before is None else " " if follows else f" {CUT} ") + piece.text
             return Entry(f'"{text}"', numbers)
-        # A call is opened with its result, so one reference serves both.
-        numbers = (group.number,) if len(sources - {group.number}) <= 1 else numbers
+        calls = self.material.calls[group]
+        if len(calls) >= _MANY_EDITS and frame.startswith(_EDITED):
+            frame, numbers = f"{frame}, {len(calls)} times", (calls[-1], calls[0])
+        elif len(sources - {group.number}) <= 1:
+            # A call is opened with its result, so one reference serves both.
+            numbers = (group.number,)
         is_command = frame.startswith("RAN ")
         of_call = [piece.text for piece in ordered if is_command and piece.kind is Kind.COMMAND]
         of_result = [piece.text for piece in ordered if not is_command or piece.kind is not Kind.COMMAND]
@@ -429,7 +439,7 @@ def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
 
 
 def quoted(text: str, most: int) -> str:
-    said = shorten(text, most)
+    said = condense(text, most)
     # Some programs put a request in quote marks themselves.
     return said if len(said) > 2 and said[0] == '"' == said[-1] else f'"{said}"'
 
@@ -439,31 +449,53 @@ def active_task(
 ) -> Iterator[Entry]:
     """The newest request that is not fulfilled, with the question that the agent asked back.
 
-    Of a request in a message that stays in view only the beginning is repeated.
+    A request that only forbids, agrees or says to continue has the request that it belongs to with it. Of a request in
+    a message that stays in view only the beginning is repeated.
     """
     found = record.open_requests()
     if not found:
         return
+
+    def shown(one: Exchange, chars: int) -> str:
+        return request_text(one, min(chars, _STAYING_TASK_CHARS) if one.number in staying else chars)
+
     exchange, *interrupted = found
-    said = request_text(exchange, min(most, _STAYING_TASK_CHARS) if exchange.number in staying else most)
-    if exchange.closing is None:
+    closing = exchange.closing
+    said = shown(exchange, most)
+    question = asks_back(text_of(source.read(closing))) if closing is not None else ""
+    if closing is None or question:
         yield Entry(said, (exchange.number,))
-        for before in interrupted:
-            shown = request_text(before, min(most, _STAYING_TASK_CHARS if before.number in staying else REQUEST_CHARS))
-            yield Entry(f"Still open from before: {shown}", (before.number,))
-        if not interrupted and not exchange.chosen and continues(exchange.request):
-            earlier = (one for one in reversed(record.exchanges[:-1]) if one.request and not is_small_talk(one))
-            for before in islice(earlier, 1):
-                yield Entry(f"The request before it: {request_text(before)}", (before.number,))
-        return
-    if question := asks_back(text_of(source.read(exchange.closing))):
-        yield Entry(said, (exchange.number,))
-        yield Entry(f"The agent asked: {quoted(question, min(most, REQUEST_CHARS))}", (exchange.closing,))
+        # What a short answer chose is shown with it.
+        belongs = request_before(record) if needs_request_before(exchange) and not exchange.chosen else None
+        for before in interrupted if closing is None else ():
+            chars = most if before is belongs else min(most, REQUEST_CHARS)
+            yield Entry(f"Still open from before: {shown(before, chars)}", (before.number,))
+        if belongs is not None and not (closing is None and any(one is belongs for one in interrupted)):
+            yield Entry(f"The request before it: {shown(belongs, most)}", (belongs.number,))
+        if closing is not None:
+            yield Entry(f"The agent asked: {quoted(question, min(most, REQUEST_CHARS))}", (closing,))
     elif exchange.number in staying:
         if most == _TASK_CHARS:
             yield Entry(_NONE)
     else:
-        yield Entry(f"{_NONE} The newest request, {said}, was answered", (exchange.number, exchange.closing))
+        yield Entry(f"{_NONE} The newest request, {said}, was answered", (exchange.number, closing))
+
+
+def condense(text: str, most: int) -> str:
+    """The text on one line; of a longer one its beginning and what names most: list entries, files, values."""
+    whole = flatten(text)
+    if len(whole) <= most or most <= REQUEST_CHARS:
+        return shorten(whole, most)
+    begin = shorten(whole, REQUEST_CHARS)
+    others = [piece for piece in prose_pieces(text) if flatten(piece) not in begin]
+    rest = excerpt(others, most - len(begin), gap=CUT)
+    return flatten(" ".join((begin, *rest[rest[:1] == [CUT] :], *([CUT] if rest[-1:] != others[-1:] else ()))))
+
+
+def request_before(record: Record) -> Exchange | None:
+    """The last request before the newest that says what to do."""
+    earlier = reversed(record.exchanges[:-1])
+    return next((one for one in earlier if one.request and not needs_request_before(one)), None)
 
 
 def plan_text(record: Record) -> str:

@@ -39,6 +39,7 @@ LIMITS: dict[str, Any] = tomllib.loads(read_beside(__file__, "limits.toml").deco
 TARGET_CHARS = LIMITS["target_chars"]
 _NAMED_BY_LAST_REQUESTS = LIMITS["named_by_last_requests"]
 _SHORTEST_NAME_CHARS = LIMITS["shortest_name_chars"]
+_SHORTEST_REPEATED_CHARS = LIMITS["shortest_repeated_chars"]
 _SHORTEST_PIECE_CHARS = LIMITS["shortest_piece_chars"]
 _SHORTEST_ROOT_CHARS = LIMITS["shortest_root_chars"]
 _FEWEST_BELOW_ROOT = LIMITS["fewest_below_root"]
@@ -130,6 +131,8 @@ class Material:
 
     candidates: list[Candidate] = field(default_factory=list)
     frames: dict[Group, str] = field(default_factory=dict)
+    calls: defaultdict[Group, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """The messages with the calls of each line, the newest first."""
     uses: dict[str, TermUse] = field(default_factory=dict)
     terms: Terms = field(default_factory=Terms)
     root: str = ""
@@ -198,6 +201,8 @@ class _MaterialReader:
         self._sizes: dict[Group, int] = {}
         self._seen: defaultdict[int, set[str]] = defaultdict(set)
         """The terms of the message that is being read, by place."""
+        self._proposed: defaultdict[str, set[str]] = defaultdict(set)
+        """The longer lines of each file that was read: of equal ones the newest is proposed."""
         self._named: set[str] = set()
         """The exact terms in what people and the agent said."""
         self._lines: dict[tuple[int, str, str, str], Group] = {}
@@ -256,6 +261,7 @@ class _MaterialReader:
     def _add_call(self, action: Action, exchange: int) -> None:
         reading, number = action.reading, action.number
         group = self._group_of(action, exchange)
+        self.material.calls[group].append(number)
         if reading.verb == "PLANNED":
             return
         if reading.verb == "SAID":
@@ -311,8 +317,9 @@ class _MaterialReader:
         else:
             parts = output_parts(text)
             kind = Kind.FOUND if reading.verb in ("SEARCHED", "LISTED") else kind
+        proposed = self._proposed[reading.target] if kind is Kind.READ else None
         for part in parts:
-            self._add(kind, group, number, part, IN_RESULT, features)
+            self._add(kind, group, number, part, IN_RESULT, features, proposed)
 
     def _features(self, action: Action) -> tuple[str, ...]:
         """What is known of an action, by name."""
@@ -337,8 +344,9 @@ class _MaterialReader:
         part: Part,
         place: int,
         features: Sequence[str] = (),
+        proposed: set[str] | None = None,
     ) -> None:
-        """Count the terms of a part, and propose its pieces."""
+        """Count the terms of a part, and propose its pieces; not the longer ones that are in `proposed` already."""
         start, material, seen = self._sizes.get(group, 0), self.material, self._seen[place]
         self._sizes[group] = start + len(part.pieces)
         if not self._may_quote(number):
@@ -350,6 +358,10 @@ class _MaterialReader:
         is_named, is_outcome = self._with_statements or "named" in features, kind is Kind.OUTCOME
         common, numbers, propose = tuple(features), (number,), material.candidates.append
         for at, (piece, terms) in enumerate(zip(part.pieces, material.terms.of_each(part.pieces), strict=True)):
+            if proposed is not None and len(piece) >= _SHORTEST_REPEATED_CHARS:
+                if piece in proposed:
+                    continue
+                proposed.add(piece)
             seen |= terms
             what = code_feature(piece) if is_code else ""
             if what == "statement" and not is_named and self._named.isdisjoint(terms):

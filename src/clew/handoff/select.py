@@ -25,7 +25,7 @@ _MOST_CHARS_READ = 200_000
 _GAP = "[...]"
 
 
-def excerpt(lines: Sequence[str], most_chars: int, sought: str = "") -> list[str]:
+def excerpt(lines: Sequence[str], most_chars: int, sought: str = "", *, gap: str = _GAP) -> list[str]:
     """The most telling lines in their order, with a mark where lines are missing between two of them.
 
     `sought` is the text and the calls before a result: lines with rare terms of it count more.
@@ -37,7 +37,7 @@ def excerpt(lines: Sequence[str], most_chars: int, sought: str = "") -> list[str
     listed = list(lines)
     bare = without_gutter(listed, of_file=True)
     # Where lines have numbers, those show what is missing.
-    gap = _GAP if bare is listed else ""
+    gap = gap if bare is listed else ""
     for at, line in enumerate(bare):
         room -= len(lines[at])
         if room < 0:

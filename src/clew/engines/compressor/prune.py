@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ _SHARE_OF_ENDS = 0.5
 _TRIES_TO_CUT = 4
 _SOUGHT_IN_MESSAGES = 6
 _FEWEST_LINES_AGAIN, _SHARE_SHOWN_AGAIN = 8, 0.8
+_DIFFERENCE_CHARS = 800
 _LINE_NUMBER = re.compile(r"^\s*\d+(?:→|\t|[:|-] ?)")
 _TARGET_CHARS = 120
 _ERROR_CHARS = 160
@@ -175,14 +177,15 @@ def fit_tail(
     ]
     start = _tail_begin(tail, whole, least, budget)
     fitted, room = list(tail), budget - sum(whole[start:])
+    repeated = _repeated_later(tail)
     shorter: list[int] = []
-    for at in range(start, len(tail)):
-        if room < 0 and least[at] < whole[at]:
+    # What a newer result shows again is pruned first.
+    for at in (*(at for at in repeated if at >= start), *(at for at in range(start, len(tail)) if at not in repeated)):
+        if (room < 0 or at in repeated) and least[at] < whole[at]:
             fitted[at] = pruned[at]
             room += whole[at] - least[at]
-            shorter.insert(0, at)
-    shown_later = _shown_later(tail)
-    shorter = [at for at in shorter if at not in shown_later]
+            if at not in repeated:
+                shorter.insert(0, at)
     # Short ones first: both ends of a huge result that is newer would leave no room for them.
     for_short = room // 2
     for at in shorter:
@@ -190,26 +193,56 @@ def fit_tail(
         if more <= (for_short if at == shorter[0] else min(for_short, budget // _SHORT_OF_BUDGET)):
             fitted[at] = original[at]
             for_short, room = for_short - more, room - more
-    for at in shorter:
+    last = safe_cut_at_or_before(tail, len(tail) - 1)
+    newest = [at for at in shorter if at >= last and fitted[at] is pruned[at]]
+    # The results of the last group share the room; what one of them leaves is for the next.
+    shares = zip(sorted(newest, key=sizes.__getitem__), range(len(newest), 0, -1), strict=True)
+    for at, among in (*shares, *((at, 1) for at in shorter)):
         if fitted[at] is pruned[at]:
             sought = sought_before(tail, at)
-            fitted[at] = given_back(original[at], pruned[at], references[at], room, budget, count, sought)
+            fitted[at] = given_back(original[at], pruned[at], references[at], room // among, budget, count, sought)
             room -= count(fitted[at]) - least[at]
+    for at, newer in repeated.items():
+        if fitted[at] is pruned[at]:
+            other = _difference(original[at], fitted[newer], references[at], references[newer])
+            if other is not None and least[at] < (size := count(other)) <= least[at] + room:
+                fitted[at], room = other, room - size + least[at]
     return start, fitted[start:]
 
 
-def _shown_later(messages: Sequence[Message]) -> set[int]:
-    """The results most of whose lines a newer result shows again, such as a file that was read after every edit."""
-    found: set[int] = set()
-    shown: set[str] = set()
+def _lines_of(message: Message) -> list[str]:
+    """The lines of a result without blanks and line numbers at their start."""
+    return [text for line in text_of(message).split("\n") if (text := _LINE_NUMBER.sub("", line).strip())]
+
+
+def _repeated_later(messages: Sequence[Message]) -> dict[int, int]:
+    """The results most of whose lines newer ones show again, such as a file that was read after every edit.
+
+    Each with the newest result that has the most of them.
+    """
+    found: dict[int, int] = {}
+    shown: dict[str, int] = {}
     for at in range(len(messages) - 1, -1, -1):
         if messages[at]["role"] != "tool":
             continue
-        lines = {text for line in text_of(messages[at]).split("\n") if (text := _LINE_NUMBER.sub("", line).strip())}
-        if len(lines) >= _FEWEST_LINES_AGAIN and len(lines & shown) >= _SHARE_SHOWN_AGAIN * len(lines):
-            found.add(at)
-        shown |= lines
+        lines = set(_lines_of(messages[at]))
+        again = Counter(shown[line] for line in lines if line in shown)
+        if len(lines) >= _FEWEST_LINES_AGAIN and again.total() >= _SHARE_SHOWN_AGAIN * len(lines):
+            found[at] = max(again, key=lambda newer: (again[newer], newer))
+        for line in lines:
+            shown.setdefault(line, at)
     return found
+
+
+def _difference(message: Message, newer: Message, reference: int | None, newest: int | None) -> Message | None:
+    """A result as the lines that a newer one does not have; None where it does not have most of them."""
+    shown, lines = set(_lines_of(newer)), _lines_of(message)
+    others = [line for line in lines if line not in shown]
+    if len(others) > (1 - _SHARE_SHOWN_AGAIN) * len(lines):
+        return None
+    where = "a newer result" if newest is None else f"m{newest}, which is newer"
+    first = f"[{len(lines) - len(others):,} of {len(lines):,} lines are the same in {where}{_whole(reference)}]"
+    return {**message, "content": "\n".join((first, *excerpt(others, _DIFFERENCE_CHARS)))}
 
 
 def sought_before(messages: Sequence[Message], at: int) -> str:
