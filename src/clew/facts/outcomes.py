@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.facts.data import load_table
-from clew.facts.text import flatten, result_text, strip_colours
+from clew.facts.text import flatten, has_one, result_text, strip_colours
 from clew.facts.tools import Verb
 from clew.lazy import lazy_pattern
 
@@ -41,16 +41,10 @@ class Detector:
         return cls(row.get("name", ""), tuple(row["literal"]), lazy_pattern(row["pattern"], re.MULTILINE), failed)
 
     def matches(self, text: str) -> list[re.Match[str]]:
-        for literal in self.literals:
-            if literal in text:
-                return list(self.pattern.finditer(text))
-        return []
+        return list(self.pattern.finditer(text)) if has_one(text, self.literals) else []
 
     def found_in(self, text: str) -> bool:
-        for literal in self.literals:
-            if literal in text:
-                return self.pattern.search(text) is not None
-        return False
+        return has_one(text, self.literals) and self.pattern.search(text) is not None
 
 
 _TABLE = load_table("outcomes.toml")
@@ -141,10 +135,7 @@ def _exit_code(ends: str) -> int | None:
 
 def _tests(ends: str) -> tuple[str, bool]:
     """The last line in which a runner counts, and whether it counts failures."""
-    for mark in _RUNNER_MARKS:
-        if mark in ends:
-            break
-    else:
+    if not has_one(ends, _RUNNER_MARKS):
         return "", False
     for runner in RUNNERS:
         if found := runner.matches(ends):
@@ -208,7 +199,7 @@ def _worktree_files(ends: str) -> str:
     """The files that `git status` lists, by section."""
     names: dict[str, list[str]] = {}
     section = ""
-    if not any(heading in ends for heading in _SECTIONS):
+    if not has_one(ends, _SECTIONS):
         return ""
     for line in ends.splitlines():
         if not line.strip():

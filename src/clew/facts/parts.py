@@ -19,6 +19,7 @@ from clew.facts.outcomes import Detector
 from clew.facts.text import (
     clip_piece,
     code_pieces,
+    has_one,
     prose_pieces,
     result_text,
     strip_colours,
@@ -170,19 +171,12 @@ def _without_noise(kind: PartKind, pieces: Iterator[str], text: str) -> list[Par
         if len(piece) >= _NUMBERS_CHARS and _noise_of_long(piece):
             continue
         for detector, literals in detectors:
-            if _has_one(piece, literals) and detector.pattern.search(piece):
+            if has_one(piece, literals) and detector.pattern.search(piece):
                 break
         else:
             kept.append(clip_piece(piece))
     kept = kept if kind is PartKind.PROSE else _without_listings(kept)
     return [Part(kind, tuple(kept))] if kept else []
-
-
-def _has_one(text: str, literals: Sequence[str]) -> bool:
-    for literal in literals:  # noqa: SIM110 (a generator takes three times as long)
-        if literal in text:
-            return True
-    return False
 
 
 def _without_listings(pieces: list[str]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from clew.errors import UnreadableCommand
 from clew.facts.data import load_table
+from clew.facts.text import has_one
 from clew.lazy import lazy_pattern
 from clew.messages import ToolCall, arguments_of_call, name_of_call
 from clew.shell import SimpleCommand, read_command_line
@@ -282,7 +283,7 @@ def commands_in(line: str) -> Sequence[SimpleCommand]:
 
 
 def _shell_effects(line: str) -> list[FileEffect]:
-    if not any(mark in line for mark in _MAY_WRITE):
+    if not has_one(line, _MAY_WRITE):
         return []
     effects: dict[str, FileEffect] = {}
     folder = ""

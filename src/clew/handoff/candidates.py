@@ -50,6 +50,7 @@ _MOST_SNIPPET_LINES = LIMITS["most_snippet_lines"]
 BELOW_ROOT = "…/"
 """What stands for the folder that most files of a conversation are below."""
 FAILED = " (failed)"
+_EXACT = TermKind.EXACT
 _LOCATED = ("definition", "value", "field")
 """Lines of code that are quoted with their number in the file."""
 _CHARS_READ_WHOLE, _ENDS_CHARS = 500_000, 2_000
@@ -172,9 +173,7 @@ def read_material(
         found.append((number, message, _both_ends(text_of(message), _ENDS_OF_OLD_CHARS)))
     for _, message, text in found:
         if message["role"] != "tool":
-            for part in prose_parts(text):
-                if not _is_pasted(part):
-                    reader.read_names("\n".join(part.pieces))
+            reader.read_names(text)
     for number, message, text in found:
         reader.read(message, number, text)
     return reader.material
@@ -198,6 +197,8 @@ class _MaterialReader:
         self._sizes: dict[Group, int] = {}
         self._seen: defaultdict[int, set[str]] = defaultdict(set)
         """The terms of the message that is being read, by place."""
+        self._parts: dict[str, list[Part]] = {}
+        """Of the texts that people and the agent wrote, each of which is read twice."""
         self._named: set[str] = set()
         """The exact terms in what people and the agent said."""
         self._lines: dict[tuple[int, str, str, str], Group] = {}
@@ -219,8 +220,12 @@ class _MaterialReader:
 
     def read_names(self, text: str) -> None:
         """Remember the exact terms of what was said: code is quoted where one of them is in it."""
-        terms = self.material.terms
-        self._named.update(term for term in terms.of(text) if terms.kinds[term] is TermKind.EXACT)
+        terms, kinds = self.material.terms, self.material.terms.kinds
+        parts = self._parts[text] = prose_parts(text)
+        for part in parts:
+            if not _is_pasted(part):
+                found = set().union(*terms.of_each(part.pieces))
+                self._named.update([term for term in found if kinds[term] is _EXACT])
 
     def read(self, message: Message, number: int, text: str) -> None:
         exchange = self._record.exchange_of(number)
@@ -245,7 +250,7 @@ class _MaterialReader:
     def _add_prose(
         self, kind: Kind, group: Group, number: int, text: str, place: int, features: Sequence[str] = ()
     ) -> None:
-        for part in prose_parts(text):
+        for part in self._parts.get(text) or prose_parts(text):
             if part.kind is not PartKind.CODE:
                 self._add(kind, group, number, part, place, features)
             elif _is_pasted(part):
