@@ -62,21 +62,21 @@ _MODIFIERS = frozenset(_TABLE["code"]["modifiers"].split())
 _DEFINITIONS = frozenset(_TABLE["code"]["definitions"].split())
 _EXPORTS = frozenset(_TABLE["code"]["exports"].split())
 _COMMENTS = tuple(_TABLE["code"]["comments"])
-_VALUE = re.compile(r"[\"']?[\w.-]+[\"']?\s*[:=]\s*(?:[\"'`\d\[{]|true|false|null|None)\S*.*$")
+_VALUE = lazy_pattern(r"[\"']?[\w.-]+[\"']?\s*[:=]\s*(?:[\"'`\d\[{]|true|false|null|None)\S*.*$")
 _EMPTY_VALUES = ("[]", "{}", "()", '""', "''", "None", "null")
 _NO_VALUES = ("{", "[", "(", *(f"{sign} {value}" for sign in "=:" for value in _EMPTY_VALUES))
 # A function that is assigned to a name, and a field with its type.
-_FUNCTION = re.compile(r"(?:const|let|var|val)\s+\w+\s*(?::[^=]*)?=\s*(?:async\s*)?(?:\(|function\b|\w+\s*=>)")
-_FIELD = re.compile(
+_FUNCTION = lazy_pattern(r"(?:const|let|var|val)\s+\w+\s*(?::[^=]*)?=\s*(?:async\s*)?(?:\(|function\b|\w+\s*=>)")
+_FIELD = lazy_pattern(
     r"(?:readonly\s+|pub\s+)?\w+\??:\s*(?:string|number|boolean|bool|int|float|str|bytes|any|unknown|void|object|[A-Z]\w*)\b"
     r"[\w<>\[\]|.{}'\" ,]*[;,]?$"
 )
-_TEXT_VALUE = re.compile(r"""["'`][^"'`]{4,}["'`][;,)]*(?: as const)?[;,]?$""")
-_NAME_IN_LIST = re.compile(r"(?:type\s+)?\w+,$")
+_TEXT_VALUE = lazy_pattern(r"""["'`][^"'`]{4,}["'`][;,)]*(?: as const)?[;,]?$""")
+_NAME_IN_LIST = lazy_pattern(r"(?:type\s+)?\w+,$")
 _OF_PROGRAMS = lazy_pattern(rf"<({'|'.join(load_table('harness.toml')['result_blocks'])})>")
-_FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
-_TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
-_ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
+_FENCE = lazy_pattern(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
+_TAG_LINE = lazy_pattern(r"\s*</?[\w-]+>\s*")
+_ONE_NAME = lazy_pattern(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org")
 _SAME_LINE_CHARS = 200
 

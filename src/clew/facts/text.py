@@ -30,6 +30,7 @@ _BLANKS = dict.fromkeys(
     (code for code in range(128) if not chr(code).isalnum() and chr(code) not in "\n_./:@#%+~$\\*=-"), " "
 )
 """For ASCII text: blanks in place of all characters that are in no term."""
+_FIRST_WIDE = "\u3040"
 _WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _INNER = lazy_pattern(r"[\w-]+\.[a-z]{1,5}\b|\w+")
 _FILE_NAME = lazy_pattern(r"[\w-]+\.[A-Za-z]{1,5}")
@@ -246,30 +247,42 @@ class Terms:
         """The distinct terms of a text."""
         found = self._found.get(text)
         if found is None:
-            found = self._found[text] = self._terms_of(set(_TERM.findall(text)))
+            words = _TERM.findall(text)
+            self._learn_all(words)
+            found = self._found[text] = self._terms_of(words)
         return found
 
     def of_each(self, texts: Sequence[str]) -> Iterator[Set[str]]:
         """The terms of each text, in order: faster than one by one for lines of ASCII."""
         joined = "\n".join(texts)
-        lines = joined.translate(_BLANKS).split("\n") if joined.isascii() else []
-        return map(self._of_words, texts, lines) if len(lines) == len(texts) else map(self.of, texts)
+        if not joined.isascii():
+            return map(self.of, texts)
+        words = joined.translate(_BLANKS)
+        lines = words.split("\n")
+        if len(lines) != len(texts):
+            return map(self.of, texts)
+        self._learn_all(words.split())
+        return map(self._of_words, texts, lines)
 
     def _of_words(self, text: str, words: str) -> Set[str]:
         found = self._found.get(text)
         if found is None:
-            found = self._found[text] = self._terms_of(set(words.split()))
+            found = self._found[text] = self._terms_of(words.split())
         return found
 
-    def _terms_of(self, words: set[str]) -> Set[str]:
+    def _learn_all(self, words: Iterable[str]) -> None:
         first, more = self._first, self._more
-        for word in words.difference(first):
+        for word in set(words).difference(first):
             terms = self._learn(word)
             first[word] = terms[0] if terms else ""
             if len(terms) > 1:
                 more[word] = terms[1:]
-        found = set(map(first.__getitem__, words))
+
+    def _terms_of(self, words: Sequence[str]) -> Set[str]:
+        """The terms of words that were learned."""
+        found = set(map(self._first.__getitem__, words))
         found.discard("")
+        more = self._more
         if not more.keys().isdisjoint(words):
             for word in words:
                 found.update(more.get(word, ()))
@@ -290,7 +303,8 @@ class Terms:
             else:
                 self.kinds.setdefault(plain, _WORD)
             return (plain,)
-        if plain and not plain.isascii() and (wide := _WIDE.findall(plain)):
+        # Most that is not ASCII is no wide character, and the expression takes a millisecond to compile.
+        if plain and max(plain) >= _FIRST_WIDE and (wide := _WIDE.findall(plain)):
             terms = tuple(run[at : at + 2] for run in wide for at in range(max(1, len(run) - 1)))
             for term in terms:
                 self._note(term, is_exact=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
@@ -372,17 +372,16 @@ class _MaterialReader:
             return part
         return replace(part, pieces=tuple(map(self.material.short_path, part.pieces)))
 
-    def _use(self, terms: Iterable[str], number: int, place: int) -> None:
+    def _use(self, terms: set[str], number: int, place: int) -> None:
         uses = self.material.uses
-        for term in terms:
-            use = uses.get(term)
-            if use is None:
-                uses[term] = TermUse(number, number, 1, place)
-                continue
+        new = terms.difference(uses)
+        for use in map(uses.__getitem__, terms.difference(new)):
             if use.first != number:
                 use.first = number
                 use.messages += 1
             use.places |= place
+        for term in new:
+            uses[term] = TermUse(number, number, 1, place)
 
 
 def common_root(paths: Sequence[str]) -> str:
