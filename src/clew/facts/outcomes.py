@@ -150,15 +150,9 @@ def _error_line(ends: str, *, surely: bool, exit_code: int | None = None) -> str
     """The line that names the error; else, where the call surely failed, the last line with words."""
     if pruned := _PRUNED.fullmatch(ends):
         return pruned["error"]
-    best: tuple[int, str] | None = None
-    for rank, detector in enumerate(ERRORS):
-        found = detector.matches(ends)
-        if found and (best is None or rank == 0):
-            best = (rank, _around(found[-1][0], detector.literals).removeprefix("E   "))
-            if rank == 0:
-                break
-    if best:
-        return flatten(best[1])[:LONGEST_ERROR_CHARS]
+    for detector in ERRORS:
+        if found := detector.matches(ends):
+            return flatten(_around(found[-1][0], detector.literals).removeprefix("E   "))[:LONGEST_ERROR_CHARS]
     if not surely:
         return ""
     # A line that says more than an exit status may name the error, such as the one a result was pruned to.

@@ -278,8 +278,8 @@ def is_thanks(text: str) -> bool:
 
 def continues(text: str) -> bool:
     """Whether a request only says to continue."""
-    lowered = text.lower().strip(" .!")
-    return len(lowered) < 40 and lowered.startswith(CONTINUE.phrases)
+    said = text.strip(" .!")
+    return len(said) < 40 and said.lower().startswith(CONTINUE.phrases)
 
 
 def asks_back(text: str) -> str:

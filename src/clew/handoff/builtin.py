@@ -161,9 +161,13 @@ class Draft:
         """The candidates in the order of the selection, each with the tokens it adds."""
         worth, terms = self._worth, self.material.terms
         conclusions = _conclusions(self.material, worth)
+        asked = {
+            candidate.group.exchange
+            for candidate in self.material.candidates
+            if candidate.kind is Kind.ASKED and candidate.group is not None
+        }
         beginnings = {
-            index: flatten(exchange.request[: 2 * REQUEST_CHARS])[:REQUEST_CHARS]
-            for index, exchange in enumerate(self.record.exchanges)
+            index: flatten(self.record.exchanges[index].request[: 2 * REQUEST_CHARS])[:REQUEST_CHARS] for index in asked
         }
         candidates = [
             candidate
