@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.facts.data import load_table
 from clew.facts.text import flatten, has_one, result_text, strip_colours
@@ -26,8 +25,7 @@ _TAG_LINE = lazy_pattern(
 _PRUNED = lazy_pattern(r"\[[^\]]+\] .* -> (?:exit \d+|failed), [^:]*: (?P<error>.*) \((?:shortened|whole: m\d+)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Detector:
+class Detector(NamedTuple):
     """A pattern, and the literals of which one is in every text that it matches."""
 
     name: str
@@ -67,8 +65,7 @@ _LOOKING_COMMANDS = frozenset(_TABLE["looking"]["commands"])
 SETTLED_BY_COMMIT = tuple(_TABLE["commit"]["settles"])
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a call ended. `failed` is None where the result does not say."""
 
     failed: bool | None

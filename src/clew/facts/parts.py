@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.facts.data import load_table
 from clew.facts.outcomes import Detector
@@ -36,8 +35,7 @@ class PartKind(StrEnum):
     OUTPUT = "output"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A run of one kind of text, as pieces that can be quoted."""
 
     kind: PartKind
@@ -142,7 +140,7 @@ def _with_line_numbers(parts: Sequence[Part], shown: Sequence[str], lines: Seque
             next((gutter for line, gutter in numbered if line and piece.startswith(line[:_SAME_LINE_CHARS])), "")
             for piece in part.pieces
         )
-        found.append(replace(part, line_numbers=tuple("".join(filter(str.isdigit, gutter)) for gutter in gutters)))
+        found.append(part._replace(line_numbers=tuple("".join(filter(str.isdigit, gutter)) for gutter in gutters)))
     return found
 
 

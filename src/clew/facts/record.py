@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from posixpath import basename
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from clew.facts.outcomes import Outcome, read_outcome
 from clew.facts.speech import (
@@ -110,14 +110,12 @@ class FileFact:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     text: str
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class StateLine:
+class StateLine(NamedTuple):
     """A line that states what the work is on, and the message it is from."""
 
     text: str
@@ -348,7 +346,7 @@ class Record:
             self._read_files.add(reading.target)
         for effect in action.effects:
             if effect.fate == "created" and (effect.path in self._read_files or says_it_existed(text)):
-                effect = replace(effect, fate="changed")
+                effect = effect._replace(fate="changed")
             # A command line that failed changed its files, unless its error is about them.
             if not outcome.failed or (reading.verb == "RAN" and basename(effect.path) not in outcome.error):
                 self._change_file(effect, action.number)

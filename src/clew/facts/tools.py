@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from posixpath import basename, join, normpath
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -53,8 +52,7 @@ _LONGEST_READ_CHARS = 20_000
 _NULL_DEVICES = ("/dev/", "NUL", "&")
 
 
-@dataclass(frozen=True, slots=True)
-class FileEffect:
+class FileEffect(NamedTuple):
     """A file that a call changed, by the path as the tool took it."""
 
     path: str
@@ -72,8 +70,7 @@ class Edit(NamedTuple):
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlanEntry:
+class PlanEntry(NamedTuple):
     """One entry of an agent's plan, with its status as the agent wrote it."""
 
     text: str
@@ -89,8 +86,7 @@ class PlanEntry:
         return self.status in ("in_progress", "in-progress", "active", "doing", "started", "inprogress")
 
 
-@dataclass(frozen=True, slots=True)
-class CallReading:
+class CallReading(NamedTuple):
     """What a call is about."""
 
     verb: Verb

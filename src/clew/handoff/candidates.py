@@ -10,7 +10,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
@@ -370,7 +370,7 @@ class _MaterialReader:
         root = self.material.root
         if not root or not any(piece.startswith(root) for piece in part.pieces):
             return part
-        return replace(part, pieces=tuple(map(self.material.short_path, part.pieces)))
+        return part._replace(pieces=tuple(map(self.material.short_path, part.pieces)))
 
     def _use(self, terms: set[str], number: int, place: int) -> None:
         uses = self.material.uses

@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clew.facts import Terms
@@ -80,8 +79,7 @@ class Choice(NamedTuple):
     """Choices of one group share a frame, for which the first one pays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """What must be written before the first choice of a group: its terms count too."""
 
     terms: Set[str]
