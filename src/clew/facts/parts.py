@@ -114,16 +114,15 @@ def output_parts(text: str) -> list[Part]:
     text = _own_text(text)
     decoded = json_lines(text)
     lines = decoded if decoded is not None else without_gutter([line for line in text.split("\n") if line.strip()])
-    return _without_noise(
-        PartKind.OUTPUT, (line for line in map(str.strip, lines) if not _TAG_LINE.fullmatch(line)), text
-    )
+    own = (line for line in map(str.strip, lines) if not (line.startswith("<") and _TAG_LINE.fullmatch(line)))
+    return _without_noise(PartKind.OUTPUT, own, text)
 
 
 def file_parts(text: str, path: str) -> list[Part]:
     """The parts of a file that was read: a document as prose, anything else as code with the numbers of its lines."""
     shown = _own_text(text).split("\n")
     lines = without_gutter(shown, of_file=True)
-    text = "\n".join(line for line in lines if not _TAG_LINE.fullmatch(line))
+    text = "\n".join([line for line in lines if not ("<" in line and _TAG_LINE.fullmatch(line))])
     if is_document(path):
         return prose_parts(text)
     parts = _without_noise(PartKind.CODE, code_pieces(text), text)

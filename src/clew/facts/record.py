@@ -335,8 +335,10 @@ class Record:
         is_error = message.get("is_error", False)
         outcome, said = read_outcome(text, reading.verb, command, is_error=is_error), person_in_result(text)
         if self._redact is not None and (outcome.quotes or said):
-            text = text_of(self._redact(message, number))
-            outcome, said = read_outcome(text, reading.verb, command, is_error=is_error), person_in_result(text)
+            clean = text_of(self._redact(message, number))
+            if clean != text:
+                text = clean
+                outcome, said = read_outcome(text, reading.verb, command, is_error=is_error), person_in_result(text)
         action.result, action.outcome = number, outcome
         for name, line in outcome.states:
             self.states[name] = StateLine(line, number)

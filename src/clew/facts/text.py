@@ -254,21 +254,15 @@ class Terms:
 
     def of_each(self, texts: Sequence[str]) -> Iterator[Set[str]]:
         """The terms of each text, in order: faster than one by one for lines of ASCII."""
-        joined = "\n".join(texts)
-        if not joined.isascii():
-            return map(self.of, texts)
-        words = joined.translate(_BLANKS)
+        plain, known = [text for text in texts if text.isascii()], self._found
+        words = "\n".join(plain).translate(_BLANKS)
         lines = words.split("\n")
-        if len(lines) != len(texts):
-            return map(self.of, texts)
-        self._learn_all(words.split())
-        return map(self._of_words, texts, lines)
-
-    def _of_words(self, text: str, words: str) -> Set[str]:
-        found = self._found.get(text)
-        if found is None:
-            found = self._found[text] = self._terms_of(words.split())
-        return found
+        if len(lines) == len(plain):
+            self._learn_all(words.split())
+            for text, line in zip(plain, lines, strict=True):
+                if text not in known:
+                    known[text] = self._terms_of(line.split())
+        return map(known.__getitem__ if len(lines) == len(texts) == len(plain) else self.of, texts)
 
     def _learn_all(self, words: Iterable[str]) -> None:
         first, more = self._first, self._more
@@ -298,7 +292,7 @@ class Terms:
         if stripped.isalpha() and stripped.isascii():
             if not 2 < len(plain) <= _LONGEST_TERM_CHARS or plain in STOP_WORDS:
                 return ()
-            if plain[1:] != stripped[1:] and _has_inner_capital(stripped):
+            if plain != stripped and plain[1:] != stripped[1:] and _has_inner_capital(stripped):
                 self.kinds[plain] = _EXACT
             else:
                 self.kinds.setdefault(plain, _WORD)
