@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from clew.lazy import lazy_pattern
 from clew.messages import Message, calls_of, reasoning_of, text_of
@@ -43,8 +43,7 @@ _GAP = "\n\n"
 _LONGEST_RUN = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class WrappedSummary:
+class WrappedSummary(NamedTuple):
     """A handoff found in a conversation, and the message numbers it covers."""
 
     text: str
