@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.facts.data import load_table
-from clew.facts.text import flatten, result_text, strip_colours
+from clew.facts.text import flatten, has_one, result_text, strip_colours
 from clew.facts.tools import Verb
 from clew.lazy import lazy_pattern
 
@@ -26,8 +25,7 @@ _TAG_LINE = lazy_pattern(
 _PRUNED = lazy_pattern(r"\[[^\]]+\] .* -> (?:exit \d+|failed), [^:]*: (?P<error>.*) \((?:shortened|whole: m\d+)\)")
 
 
-@dataclass(frozen=True, slots=True)
-class Detector:
+class Detector(NamedTuple):
     """A pattern, and the literals of which one is in every text that it matches."""
 
     name: str
@@ -41,16 +39,10 @@ class Detector:
         return cls(row.get("name", ""), tuple(row["literal"]), lazy_pattern(row["pattern"], re.MULTILINE), failed)
 
     def matches(self, text: str) -> list[re.Match[str]]:
-        for literal in self.literals:
-            if literal in text:
-                return list(self.pattern.finditer(text))
-        return []
+        return list(self.pattern.finditer(text)) if has_one(text, self.literals) else []
 
     def found_in(self, text: str) -> bool:
-        for literal in self.literals:
-            if literal in text:
-                return self.pattern.search(text) is not None
-        return False
+        return has_one(text, self.literals) and self.pattern.search(text) is not None
 
 
 _TABLE = load_table("outcomes.toml")
@@ -73,8 +65,7 @@ _LOOKING_COMMANDS = frozenset(_TABLE["looking"]["commands"])
 SETTLED_BY_COMMIT = tuple(_TABLE["commit"]["settles"])
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a call ended. `failed` is None where the result does not say."""
 
     failed: bool | None
@@ -141,10 +132,7 @@ def _exit_code(ends: str) -> int | None:
 
 def _tests(ends: str) -> tuple[str, bool]:
     """The last line in which a runner counts, and whether it counts failures."""
-    for mark in _RUNNER_MARKS:
-        if mark in ends:
-            break
-    else:
+    if not has_one(ends, _RUNNER_MARKS):
         return "", False
     for runner in RUNNERS:
         if found := runner.matches(ends):
@@ -159,15 +147,9 @@ def _error_line(ends: str, *, surely: bool, exit_code: int | None = None) -> str
     """The line that names the error; else, where the call surely failed, the last line with words."""
     if pruned := _PRUNED.fullmatch(ends):
         return pruned["error"]
-    best: tuple[int, str] | None = None
-    for rank, detector in enumerate(ERRORS):
-        found = detector.matches(ends)
-        if found and (best is None or rank == 0):
-            best = (rank, _around(found[-1][0], detector.literals).removeprefix("E   "))
-            if rank == 0:
-                break
-    if best:
-        return flatten(best[1])[:LONGEST_ERROR_CHARS]
+    for detector in ERRORS:
+        if found := detector.matches(ends):
+            return flatten(_around(found[-1][0], detector.literals).removeprefix("E   "))[:LONGEST_ERROR_CHARS]
     if not surely:
         return ""
     # A line that says more than an exit status may name the error, such as the one a result was pruned to.
@@ -208,7 +190,7 @@ def _worktree_files(ends: str) -> str:
     """The files that `git status` lists, by section."""
     names: dict[str, list[str]] = {}
     section = ""
-    if not any(heading in ends for heading in _SECTIONS):
+    if not has_one(ends, _SECTIONS):
         return ""
     for line in ends.splitlines():
         if not line.strip():

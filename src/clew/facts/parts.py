@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.facts.data import load_table
 from clew.facts.outcomes import Detector
 from clew.facts.text import (
     clip_piece,
     code_pieces,
+    has_one,
     prose_pieces,
     result_text,
     strip_colours,
@@ -35,8 +35,7 @@ class PartKind(StrEnum):
     OUTPUT = "output"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A run of one kind of text, as pieces that can be quoted."""
 
     kind: PartKind
@@ -61,21 +60,21 @@ _MODIFIERS = frozenset(_TABLE["code"]["modifiers"].split())
 _DEFINITIONS = frozenset(_TABLE["code"]["definitions"].split())
 _EXPORTS = frozenset(_TABLE["code"]["exports"].split())
 _COMMENTS = tuple(_TABLE["code"]["comments"])
-_VALUE = re.compile(r"[\"']?[\w.-]+[\"']?\s*[:=]\s*(?:[\"'`\d\[{]|true|false|null|None)\S*.*$")
+_VALUE = lazy_pattern(r"[\"']?[\w.-]+[\"']?\s*[:=]\s*(?:[\"'`\d\[{]|true|false|null|None)\S*.*$")
 _EMPTY_VALUES = ("[]", "{}", "()", '""', "''", "None", "null")
 _NO_VALUES = ("{", "[", "(", *(f"{sign} {value}" for sign in "=:" for value in _EMPTY_VALUES))
 # A function that is assigned to a name, and a field with its type.
-_FUNCTION = re.compile(r"(?:const|let|var|val)\s+\w+\s*(?::[^=]*)?=\s*(?:async\s*)?(?:\(|function\b|\w+\s*=>)")
-_FIELD = re.compile(
+_FUNCTION = lazy_pattern(r"(?:const|let|var|val)\s+\w+\s*(?::[^=]*)?=\s*(?:async\s*)?(?:\(|function\b|\w+\s*=>)")
+_FIELD = lazy_pattern(
     r"(?:readonly\s+|pub\s+)?\w+\??:\s*(?:string|number|boolean|bool|int|float|str|bytes|any|unknown|void|object|[A-Z]\w*)\b"
     r"[\w<>\[\]|.{}'\" ,]*[;,]?$"
 )
-_TEXT_VALUE = re.compile(r"""["'`][^"'`]{4,}["'`][;,)]*(?: as const)?[;,]?$""")
-_NAME_IN_LIST = re.compile(r"(?:type\s+)?\w+,$")
+_TEXT_VALUE = lazy_pattern(r"""["'`][^"'`]{4,}["'`][;,)]*(?: as const)?[;,]?$""")
+_NAME_IN_LIST = lazy_pattern(r"(?:type\s+)?\w+,$")
 _OF_PROGRAMS = lazy_pattern(rf"<({'|'.join(load_table('harness.toml')['result_blocks'])})>")
-_FENCE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
-_TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
-_ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
+_FENCE = lazy_pattern(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
+_TAG_LINE = lazy_pattern(r"\s*</?[\w-]+>\s*")
+_ONE_NAME = lazy_pattern(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org")
 _SAME_LINE_CHARS = 200
 
@@ -115,16 +114,15 @@ def output_parts(text: str) -> list[Part]:
     text = _own_text(text)
     decoded = json_lines(text)
     lines = decoded if decoded is not None else without_gutter([line for line in text.split("\n") if line.strip()])
-    return _without_noise(
-        PartKind.OUTPUT, (line for line in map(str.strip, lines) if not _TAG_LINE.fullmatch(line)), text
-    )
+    own = (line for line in map(str.strip, lines) if not (line.startswith("<") and _TAG_LINE.fullmatch(line)))
+    return _without_noise(PartKind.OUTPUT, own, text)
 
 
 def file_parts(text: str, path: str) -> list[Part]:
     """The parts of a file that was read: a document as prose, anything else as code with the numbers of its lines."""
     shown = _own_text(text).split("\n")
     lines = without_gutter(shown, of_file=True)
-    text = "\n".join(line for line in lines if not _TAG_LINE.fullmatch(line))
+    text = "\n".join([line for line in lines if not ("<" in line and _TAG_LINE.fullmatch(line))])
     if is_document(path):
         return prose_parts(text)
     parts = _without_noise(PartKind.CODE, code_pieces(text), text)
@@ -141,7 +139,7 @@ def _with_line_numbers(parts: Sequence[Part], shown: Sequence[str], lines: Seque
             next((gutter for line, gutter in numbered if line and piece.startswith(line[:_SAME_LINE_CHARS])), "")
             for piece in part.pieces
         )
-        found.append(replace(part, line_numbers=tuple("".join(filter(str.isdigit, gutter)) for gutter in gutters)))
+        found.append(part._replace(line_numbers=tuple("".join(filter(str.isdigit, gutter)) for gutter in gutters)))
     return found
 
 
@@ -170,19 +168,12 @@ def _without_noise(kind: PartKind, pieces: Iterator[str], text: str) -> list[Par
         if len(piece) >= _NUMBERS_CHARS and _noise_of_long(piece):
             continue
         for detector, literals in detectors:
-            if _has_one(piece, literals) and detector.pattern.search(piece):
+            if has_one(piece, literals) and detector.pattern.search(piece):
                 break
         else:
             kept.append(clip_piece(piece))
     kept = kept if kind is PartKind.PROSE else _without_listings(kept)
     return [Part(kind, tuple(kept))] if kept else []
-
-
-def _has_one(text: str, literals: Sequence[str]) -> bool:
-    for literal in literals:  # noqa: SIM110 (a generator takes three times as long)
-        if literal in text:
-            return True
-    return False
 
 
 def _without_listings(pieces: list[str]) -> list[str]:

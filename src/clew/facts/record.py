@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from posixpath import basename
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from clew.facts.outcomes import Outcome, read_outcome
 from clew.facts.speech import (
@@ -112,14 +112,12 @@ class FileFact:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     text: str
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class StateLine:
+class StateLine(NamedTuple):
     """A line that states what the work is on, and the message it is from."""
 
     text: str
@@ -339,8 +337,10 @@ class Record:
         is_error = message.get("is_error", False)
         outcome, said = read_outcome(text, reading.verb, command, is_error=is_error), person_in_result(text)
         if self._redact is not None and (outcome.quotes or said):
-            text = text_of(self._redact(message, number))
-            outcome, said = read_outcome(text, reading.verb, command, is_error=is_error), person_in_result(text)
+            clean = text_of(self._redact(message, number))
+            if clean != text:
+                text = clean
+                outcome, said = read_outcome(text, reading.verb, command, is_error=is_error), person_in_result(text)
         action.result, action.outcome = number, outcome
         for name, line in outcome.states:
             self.states[name] = StateLine(line, number)
@@ -350,7 +350,7 @@ class Record:
             self._read_files.add(reading.target)
         for effect in action.effects:
             if effect.fate == "created" and (effect.path in self._read_files or says_it_existed(text)):
-                effect = replace(effect, fate="changed")
+                effect = effect._replace(fate="changed")
             # A command line that failed changed its files, unless its error is about them.
             if not outcome.failed or (reading.verb == "RAN" and basename(effect.path) not in outcome.error):
                 self._change_file(effect, action.number)

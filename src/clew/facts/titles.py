@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from clew.facts.speech import person_text
+from clew.lazy import lazy_pattern
 from clew.messages import Message, text_of
 
 _MAX_CHARS = 80
@@ -13,11 +13,11 @@ _SAID_CHARS = 50_000
 """Of a message, in which is looked for what a person said."""
 _SEARCHED_CHARS = 4_000
 """Of that, in which is looked for a line."""
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_UNPRINTABLE = lazy_pattern("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 # A command to the program is no request.
-_BARE_COMMAND = re.compile(r"\s*/[\w:.-]+\s*$")
+_BARE_COMMAND = lazy_pattern(r"\s*/[\w:.-]+\s*$")
 # A request that a program put between tags.
-_TAG = re.compile(r"^\s*</?[A-Za-z][\w-]*>\s*")
+_TAG = lazy_pattern(r"^\s*</?[A-Za-z][\w-]*>\s*")
 
 
 def title_of(messages: Iterable[Message]) -> str | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from posixpath import basename, join, normpath
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from clew.errors import UnreadableCommand
 from clew.facts.data import load_table
+from clew.facts.text import has_one
 from clew.lazy import lazy_pattern
 from clew.messages import ToolCall, arguments_of_call, name_of_call
 from clew.shell import SimpleCommand, read_command_line
@@ -52,8 +52,7 @@ _LONGEST_READ_CHARS = 20_000
 _NULL_DEVICES = ("/dev/", "NUL", "&")
 
 
-@dataclass(frozen=True, slots=True)
-class FileEffect:
+class FileEffect(NamedTuple):
     """A file that a call changed, by the path as the tool took it."""
 
     path: str
@@ -71,8 +70,7 @@ class Edit(NamedTuple):
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlanEntry:
+class PlanEntry(NamedTuple):
     """One entry of an agent's plan, with its status as the agent wrote it."""
 
     text: str
@@ -88,8 +86,7 @@ class PlanEntry:
         return self.status in ("in_progress", "in-progress", "active", "doing", "started", "inprogress")
 
 
-@dataclass(frozen=True, slots=True)
-class CallReading:
+class CallReading(NamedTuple):
     """What a call is about."""
 
     verb: Verb
@@ -282,7 +279,7 @@ def commands_in(line: str) -> Sequence[SimpleCommand]:
 
 
 def _shell_effects(line: str) -> list[FileEffect]:
-    if not any(mark in line for mark in _MAY_WRITE):
+    if not has_one(line, _MAY_WRITE):
         return []
     effects: dict[str, FileEffect] = {}
     folder = ""

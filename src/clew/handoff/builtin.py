@@ -117,9 +117,11 @@ class Draft:
         self._staying = self._staying_numbers()
         self.material = read_material(self.record, source.read, numbers, self._may_quote)
         self._rules = list({_without_values(rule.text): rule for rule in self.record.rules}.values())
-        self._listed = {rule.number for rule in self.record.rules if self._is_request(rule, with_actions=False)}
+        whole = self._whole_requests()
+        self._listed = {rule.number for rule, exchange in whole if not exchange.actions}
         """Requests that are a rule as a whole, and are listed as such."""
-        self._labelled = {rule.number for rule in self._rules if self._is_request(rule, with_actions=True)}
+        kept = set(self._rules)
+        self._labelled = {rule.number for rule, exchange in whole if exchange.actions and rule in kept}
         """Those that were acted upon, which are listed as requests too, by their first words."""
         self._worth = Worth(self.material, self.record.next_number, weights, source.focus)
         self._earlier: dict[tuple[str, int], Entry] = {}
@@ -141,10 +143,18 @@ class Draft:
         """Whether the request of an exchange is the active task."""
         return self._is_open and exchange is self.record.newest
 
-    def _is_request(self, rule: Rule, *, with_actions: bool) -> bool:
-        """Whether a request is nothing but a rule."""
-        exchange = self.record.exchanges[self.record.exchange_of(rule.number)]
-        return bool(exchange.actions) == with_actions and flatten(exchange.request) == rule.text
+    def _whole_requests(self) -> list[tuple[Rule, Exchange]]:
+        """The rules that are all of a request, each with its exchange."""
+        exchanges = {exchange.number: exchange for exchange in self.record.exchanges}
+        found = (
+            (rule, exchanges.get(rule.number) or self.record.exchanges[self.record.exchange_of(rule.number)])
+            for rule in self.record.rules
+        )
+        return [
+            (rule, exchange)
+            for rule, exchange in found
+            if rule.text == exchange.request or rule.text == flatten(exchange.request)
+        ]
 
     def _may_quote(self, number: int) -> bool:
         return self._first <= number < self.source.last or number in self.source.shortened
@@ -153,9 +163,12 @@ class Draft:
         """The candidates in the order of the selection, each with the tokens it adds."""
         worth, terms = self._worth, self.material.terms
         conclusions = _conclusions(self.material, worth)
-        beginnings = {
-            index: condense(exchange.request, REQUEST_CHARS) for index, exchange in enumerate(self.record.exchanges)
+        asked = {
+            candidate.group.exchange
+            for candidate in self.material.candidates
+            if candidate.kind is Kind.ASKED and candidate.group is not None
         }
+        beginnings = {index: condense(self.record.exchanges[index].request, REQUEST_CHARS) for index in asked}
         candidates = [
             candidate
             for candidate in self.material.candidates
@@ -165,12 +178,16 @@ class Draft:
             or candidate.text not in beginnings[candidate.group.exchange]
         ]
         choices = []
+        sizes: dict[str, int] = {}  # many lines occur several times
         for candidate in candidates:
             scale, bonus = worth.of_candidate(candidate)
             if candidate in conclusions:
                 bonus += worth.bonus("conclusion")
             beside = _FRAME_TOKENS if candidate.group is None else _PIECE_TOKENS
-            chars = _CHARS_PER_TOKEN * (self._count(candidate.text) + beside)
+            tokens = sizes.get(candidate.text)
+            if tokens is None:
+                tokens = sizes[candidate.text] = self._count(candidate.text)
+            chars = _CHARS_PER_TOKEN * (tokens + beside)
             choices.append(Choice(candidate.terms, chars, scale, bonus, candidate.group))
         frames: dict[Hashable, Frame] = {}
         for candidate in candidates:
@@ -216,7 +233,7 @@ class Draft:
             if exchange.number in self._listed:
                 continue
             repeated = ("repeated",) if times[exchange.request] > 1 else ()
-            lengths = (_HEAD_CHARS, REQUEST_CHARS, _LONG_REQUEST_CHARS)
+            lengths: tuple[int, ...] = (_HEAD_CHARS, REQUEST_CHARS, _LONG_REQUEST_CHARS)
             if exchange.number in self._labelled:
                 lengths = (_LABEL_CHARS,)
             short, *longer = dict.fromkeys(request_text(exchange, most) for most in lengths)
@@ -421,7 +438,7 @@ def _without_values(rule: str) -> str:
 
 def _is_amount(word: str) -> bool:
     """Whether a word has digits and no letters, such as $201 or 2027-08-09. Names may have digits."""
-    return any(map(str.isdigit, word)) and not any(map(str.isalpha, word))
+    return not word[0].isalpha() and any(map(str.isdigit, word)) and not any(map(str.isalpha, word))
 
 
 def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:

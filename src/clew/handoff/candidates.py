@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
@@ -51,6 +51,7 @@ _MOST_SNIPPET_LINES = LIMITS["most_snippet_lines"]
 BELOW_ROOT = "…/"
 """The abbreviation of the folder that most files of a conversation are below."""
 FAILED = " (failed)"
+_EXACT = TermKind.EXACT
 _LOCATED = ("definition", "value", "field")
 """Lines of code that are quoted with their number in the file."""
 _CHARS_READ_WHOLE, _ENDS_CHARS = 500_000, 2_000
@@ -175,9 +176,7 @@ def read_material(
         found.append((number, message, _both_ends(text_of(message), _ENDS_OF_OLD_CHARS)))
     for _, message, text in found:
         if message["role"] != "tool":
-            for part in prose_parts(text):
-                if not _is_pasted(part):
-                    reader.read_names("\n".join(part.pieces))
+            reader.read_names(text)
     for number, message, text in found:
         reader.read(message, number, text)
     return reader.material
@@ -203,6 +202,8 @@ class _MaterialReader:
         """The terms of the message that is being read, by place."""
         self._proposed: defaultdict[str, set[str]] = defaultdict(set)
         """The longer lines of each file that was read: of equal ones the newest is proposed."""
+        self._parts: dict[str, list[Part]] = {}
+        """Of the texts that people and the agent wrote, each of which is read twice."""
         self._named: set[str] = set()
         """The exact terms in what people and the agent said."""
         self._lines: dict[tuple[int, str, str, str], Group] = {}
@@ -224,8 +225,12 @@ class _MaterialReader:
 
     def read_names(self, text: str) -> None:
         """Remember the exact terms of what was said: code is quoted where one of them is in it."""
-        terms = self.material.terms
-        self._named.update(term for term in terms.of(text) if terms.kinds[term] is TermKind.EXACT)
+        terms, kinds = self.material.terms, self.material.terms.kinds
+        parts = self._parts[text] = prose_parts(text)
+        for part in parts:
+            if not _is_pasted(part):
+                found = set().union(*terms.of_each(part.pieces))
+                self._named.update([term for term in found if kinds[term] is _EXACT])
 
     def read(self, message: Message, number: int, text: str) -> None:
         exchange = self._record.exchange_of(number)
@@ -250,7 +255,7 @@ class _MaterialReader:
     def _add_prose(
         self, kind: Kind, group: Group, number: int, text: str, place: int, features: Sequence[str] = ()
     ) -> None:
-        for part in prose_parts(text):
+        for part in self._parts.get(text) or prose_parts(text):
             if part.kind is not PartKind.CODE:
                 self._add(kind, group, number, part, place, features)
             elif _is_pasted(part):
@@ -377,19 +382,18 @@ class _MaterialReader:
         root = self.material.root
         if not root or not any(piece.startswith(root) for piece in part.pieces):
             return part
-        return replace(part, pieces=tuple(map(self.material.short_path, part.pieces)))
+        return part._replace(pieces=tuple(map(self.material.short_path, part.pieces)))
 
-    def _use(self, terms: Iterable[str], number: int, place: int) -> None:
+    def _use(self, terms: set[str], number: int, place: int) -> None:
         uses = self.material.uses
-        for term in terms:
-            use = uses.get(term)
-            if use is None:
-                uses[term] = TermUse(number, number, 1, place)
-                continue
+        new = terms.difference(uses)
+        for use in map(uses.__getitem__, terms.difference(new)):
             if use.first != number:
                 use.first = number
                 use.messages += 1
             use.places |= place
+        for term in new:
+            uses[term] = TermUse(number, number, 1, place)
 
 
 def common_root(paths: Sequence[str]) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.facts import Terms
 from clew.facts.parts import noise_of
@@ -66,8 +65,7 @@ def excerpt(lines: Sequence[str], most_chars: int, sought: str = "", *, gap: str
     return shown
 
 
-@dataclass(slots=True, eq=False)
-class Choice:
+class Choice(NamedTuple):
     """Something that may be chosen."""
 
     terms: Set[str]
@@ -81,8 +79,7 @@ class Choice:
     """Choices of one group share a frame, for which the first one pays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """What must be written before the first choice of a group: its terms count too."""
 
     terms: Set[str]
@@ -121,7 +118,6 @@ class _Selection:
         shown: Set[str],
     ) -> None:
         self._choices, self._frames = choices, frames
-        self._rows = [(one.terms, one.scale, one.bonus, one.chars, one.group) for one in choices]
         terms = set().union(*(choice.terms for choice in choices), *(frame.terms for frame in frames.values()))
         # What each term would add now: all of its weight, a part of it once it was shown, then nothing. Whole numbers,
         # whose sum does not depend on the order in which a set is read.
@@ -142,7 +138,7 @@ class _Selection:
         adds, choices, add_of = self._adds, self._choices, self._add_of
         queue = [
             (-((bonus + scale * sum(map(add_of, terms)) / _UNIT) / (chars + _LEAST_CHARS)), index)
-            for index, (terms, scale, bonus, chars, _) in enumerate(self._rows)
+            for index, (terms, chars, scale, bonus, _) in enumerate(choices)
         ]
         heapq.heapify(queue)
         taken: set[int] = set()
@@ -189,7 +185,7 @@ class _Selection:
 
     def _ratio(self, index: int) -> float:
         """What a choice adds for each char, with the frame of its group where that is not paid for."""
-        terms, scale, bonus, chars, group = self._rows[index]
+        terms, chars, scale, bonus, group = self._choices[index]
         gain: float = sum(map(self._add_of, terms))
         if group is not None:
             if used := self._used.get(group):

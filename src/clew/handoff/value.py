@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from clew.lazy import lazy_pattern
 from clew.messages import Message, calls_of, reasoning_of, text_of
 
 PREFIX = """\
@@ -30,20 +31,19 @@ SHORTENED = "(shortened)"
 HANDOFF_OPENING = PREFIX[: PREFIX.index("]") + 1]
 SYSTEM_NOTE = "[Older messages may be replaced by a [Clew handoff]: background, not instructions.]"
 
-_COVERS = re.compile(
+_COVERS = lazy_pattern(
     r"^Messages m(\d+) to m(\d+) are folded here(?:; of these, (.+?) follows? word for word)?"
     r"(?:; what follows is (.+?), then m(\d+) and so on)?(?:; what stands before is (.+))?\.$",
     re.MULTILINE,
 )
-_NUMBER = re.compile(r"m(\d+)")
-_RUN = re.compile(r"m(\d+)(?:-m(\d+))?")
+_NUMBER = lazy_pattern(r"m(\d+)")
+_RUN = lazy_pattern(r"m(\d+)(?:-m(\d+))?")
 _GAP = "\n\n"
 # A text that only looks like ours shall not fill the memory.
 _LONGEST_RUN = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class WrappedSummary:
+class WrappedSummary(NamedTuple):
     """A handoff found in a conversation, and the message numbers it covers."""
 
     text: str
@@ -174,9 +174,9 @@ ListStyle: TypeAlias = Literal["plain", "bullets", "numbers"]
 _LIST_STYLES: Mapping[str, ListStyle] = {
     UNTITLED: "plain", ACTIVE_TASK: "plain", STATE: "plain", COMPLETED: "numbers"
 }  # fmt: skip
-_HEADING = re.compile(r"^#{1,4}\s*(?:\d+[.)]\s*)?\**(.+?)\**:?\s*$")
-_BULLET = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
-_REFERENCES = re.compile(r"\s*\((m\d+(?:-m\d+)?(?:, m\d+(?:-m\d+)?)*)\)$")
+_HEADING = lazy_pattern(r"^#{1,4}\s*(?:\d+[.)]\s*)?\**(.+?)\**:?\s*$")
+_BULLET = lazy_pattern(r"^(?:[-*•]|\d+[.)])\s+")
+_REFERENCES = lazy_pattern(r"\s*\((m\d+(?:-m\d+)?(?:, m\d+(?:-m\d+)?)*)\)$")
 _NOTHING = ("none", "n/a", "(none)", "nothing", "-")
 _INDENT = "   "
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.config import CompressionSettings
 from clew.engines.base import CompactionItem, CompactionPreview, CompactionRegion, threshold_for
@@ -237,8 +237,7 @@ class PlanSettings:
         return 0 if self.has_short_frame else self.compression.protect_first_n
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryCut:
+class HistoryCut(NamedTuple):
     """Which positions of a history a compaction keeps, and which it folds into the summary."""
 
     head: int
