@@ -259,7 +259,7 @@ async def test_a_model_that_was_named_for_this_run_answers_in_other_sessions_too
             other = await app.new_session()
         flags = (f"model.base_url={here.base_url}", "model.name=mock-1")
         async with app_in(tmp_path, None, *flags, keeps_model=True) as app:
-            assert "model of its own" in await app.use_model_of(other)
+            assert "set when it started" in await app.use_model_of(other)
             await app.agent.ask(other, user("Who is there?"))
         assert here.calls[0].body["model"] == "mock-1"
 

@@ -167,3 +167,9 @@ def test_a_word_that_only_begins_like_one_to_go_on_is_a_request() -> None:
 def test_short_prohibitions_and_agreements_are_recognised() -> None:
     assert forbids("Do not restart it.") and forbids("не трогай базу") and not forbids("Restart the database.")
     assert confirms("да") and confirms("yes, please") and not confirms("Now add a test.")
+
+
+def test_a_format_that_a_long_request_sets_is_a_rule() -> None:
+    story = "The archive of the museum is large and has many rooms, each with its own catalogue from other years. " * 4
+    wanted = "Each entry has the date first, then the shelf, as in 2031-04-05 B7."
+    assert rules_in(f"{story}\n{wanted}\nThe rooms are cold.") == [wanted]

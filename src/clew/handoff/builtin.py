@@ -233,9 +233,8 @@ class Draft:
             if exchange.number in self._listed:
                 continue
             repeated = ("repeated",) if times[exchange.request] > 1 else ()
-            lengths: tuple[int, ...] = (_HEAD_CHARS, REQUEST_CHARS, _LONG_REQUEST_CHARS)
-            if exchange.number in self._labelled:
-                lengths = (_LABEL_CHARS,)
+            is_labelled = exchange.number in self._labelled
+            lengths = [_LABEL_CHARS] if is_labelled else [_HEAD_CHARS, REQUEST_CHARS, _LONG_REQUEST_CHARS]
             short, *longer = dict.fromkeys(request_text(exchange, most) for most in lengths)
             for text in (short, *longer):
                 candidate = self._entry(Kind.REQUEST, text, (exchange.number,), value.COMPLETED, index)
