@@ -98,7 +98,7 @@ async def test_a_reply_that_was_cut_off_is_reported_with_what_there_is(reply: An
 
 async def test_nothing_is_an_empty_text_and_a_stranger_is_refused() -> None:
     assert await summary_model(lambda _: None).complete("p", 10) == ""
-    with pytest.raises(SummaryFailed, match="a int came back"):
+    with pytest.raises(SummaryFailed, match="a int was returned"):
         await summary_model(lambda _: 7).complete("p", 10)
 
 

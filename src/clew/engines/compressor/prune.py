@@ -181,7 +181,7 @@ def fit_tail(
     shorter: list[int] = []
     # What a newer result shows again is pruned first.
     for at in (*(at for at in repeated if at >= start), *(at for at in range(start, len(tail)) if at not in repeated)):
-        if (room < 0 or at in repeated) and least[at] < whole[at]:
+        if room < 0 and least[at] < whole[at]:
             fitted[at] = pruned[at]
             room += whole[at] - least[at]
             if at not in repeated:
