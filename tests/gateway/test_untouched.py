@@ -109,5 +109,5 @@ async def test_where_something_fails_inside_the_bytes_pass_and_that_is_counted(
         await flow.wait_for_recordings()
         assert [record.is_fallback for record in flow.exchanges] == [True, True]
         assert "clew_gateway_fallbacks_total 2.0" in flow.server.metrics.page().decode()
-    assert "a request passes as it came: RuntimeError in should_compress" in caplog.text
+    assert "a request passes unchanged: RuntimeError in should_compress" in caplog.text
     assert "private words" not in caplog.text
