@@ -85,7 +85,7 @@ async def test_a_program_is_started_its_tools_are_called_and_it_ends(script: Pat
         assert (await wind.run({"hall": "x"}, CONTEXT)).is_error
         # Only what says that it reads is not asked for.
         claimed = late.risk({"hall": 3})
-        assert claimed is not None and "it says of itself that it only reads" in claimed.reasons[0]
+        assert claimed is not None and "its server declares it as read-only" in claimed.reasons[0]
         assert not late.is_read_only
         risk = wind.risk({"hall": 3})
         assert risk is not None and 'call wind of clocks with {"hall": 3}' in risk.action

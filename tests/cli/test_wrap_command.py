@@ -201,7 +201,7 @@ async def test_the_last_line_tells_folds_cost_and_savings(wrapped: Wrapped) -> N
 
 async def test_a_program_that_calls_nothing_through_it_or_does_not_exist_is_told(wrapped: Wrapped) -> None:
     code, _, err = await wrapped.run("--upstream", "http://127.0.0.1:9", "--", "true")
-    assert code == 0 and err.startswith("clew: nothing went through the gateway: true has called no model")
+    assert code == 0 and err.startswith("clew: nothing went through the gateway: true called no model")
     code, _, err = await wrapped.run("--", "nosuchprogram")
     assert code == 2 and "there is no program 'nosuchprogram'" in err
     code, _, err = await wrapped.run("--", sys.executable, "-c", "pass")

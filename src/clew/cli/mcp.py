@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from clew.cli.console import Console, logged_warnings
-from clew.cli.options import FOLDER, command, option, set_option, shown_setups
+from clew.cli.options import FILE, command, option, set_option, shown_setups
 from clew.cli.pages import json_fields
 from clew.cli.store_access import configured_store
 from clew.errors import InvalidArgument
@@ -46,7 +46,7 @@ examples:
     "--import folders",
     "DIR",
     "import this folder or database, not the usual ones; may be repeated",
-    type=FOLDER,
+    type=FILE,
     multiple=True,
 )
 @click.option("--no-import", is_flag=True, help="import nothing")
