@@ -413,8 +413,9 @@ class GatewayExchange:
             try:
                 return await self.response.waiting_for(self._take(request))
             except UnknownSession:
-                # The conversation was deleted after it was taken: what its client still sends begins a new one.
-                return await self.response.waiting_for(self._take(request))
+                # The conversation was deleted after it was taken: what its client still sends begins a new one, with
+                # the messages of a handle, which were read before.
+                return await self.response.waiting_for(self._take(self.request or request, received=request))
         except ClewError as problem:
             self.fall_back(problem)
         if self.mode != "compact":
@@ -424,11 +425,14 @@ class GatewayExchange:
         self.is_folded = known is not None
         return known
 
-    async def _take(self, request: WireRequest) -> Sequence[bytes] | None:
-        """Bring the request into its conversation, fold that where due, and give the items to send."""
-        store, received = self.gateway.runtime.store, request
+    async def _take(self, request: WireRequest, received: WireRequest | None = None) -> Sequence[bytes] | None:
+        """Bring the request into its conversation, fold that where due, and give the items to send.
+
+        `received` is the request of the client, where `request` has the messages of its handle already.
+        """
+        received = received or request
         if request.wire.has_handles:
-            request = await without_handle(request, store, self.caller.owner)
+            request = await without_handle(request, self.gateway.runtime.store, self.caller.owner)
         self.request = request
         async with self.gateway.conversations.matched(self._key(request), request) as matched:
             opened = matched.opened
