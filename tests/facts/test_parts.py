@@ -98,6 +98,24 @@ def test_sentences_of_a_wrapped_paragraph_are_joined() -> None:
     assert len(pieces(prose_parts(text))) == 1
 
 
+def test_a_line_is_wrapped_where_the_next_word_had_no_room() -> None:
+    text = (
+        "- The endpoint answers at `/api/v1/chat/completions` (it does) and\n"
+        "  OpenCode's request reaches it with the name of the model that is\n"
+        "  configured.\n"
+        "- Streaming works.\n\n"
+        "> Any claim must go through the register of promises first, with\n"
+        "> Receipts. It has an owner.\n"
+    )
+    assert pieces(prose_parts(text)) == [
+        "- The endpoint answers at `/api/v1/chat/completions` (it does) and OpenCode's request reaches it with the "
+        "name of the model that is configured.",
+        "- Streaming works.",
+        "Any claim must go through the register of promises first, with Receipts.",
+        "It has an owner.",
+    ]
+
+
 def test_what_a_harness_adds_to_every_result_is_not_quoted() -> None:
     added = "<environment_details>\n# Time\n9:04 PM\n</environment_details>"
     result = f"[execute_command for 'ls'] Result:\nmain.py 12 lines\n{added}"

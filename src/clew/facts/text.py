@@ -10,6 +10,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence, Set
 from enum import IntEnum
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from clew.lazy import lazy_pattern
@@ -171,22 +172,39 @@ def sentences(line: str) -> list[str]:
 
 def prose_pieces(text: str) -> Iterator[str]:
     """Sentences of paragraphs, whose lines may be wrapped; list items and table rows whole."""
+    for is_blank, run in groupby(map(_without_quote_mark, text.split("\n")), lambda line: not line):
+        if not is_blank:
+            yield from _run_pieces(list(run))
+
+
+def _without_quote_mark(line: str) -> str:
+    """A line without the space around it, and without the mark of a quoted paragraph."""
+    line = line.strip()
+    return line.lstrip("> ") if line.startswith(">") else line
+
+
+def _run_pieces(lines: Sequence[str]) -> Iterator[str]:
+    """The pieces of lines without a blank one between them."""
+    width = max(map(len, lines))
     paragraph: list[str] = []
-    for line in (*text.split("\n"), ""):
-        line = line.strip()
-        starts = not line or line[0] in "|#>" or bool(_BULLET.match(line)) or len(paragraph) > _MOST_WRAPPED
-        if paragraph and (starts or not _is_wrapped(paragraph[-1], line)):
+    for line in lines:
+        starts = line[0] in "|#" or bool(_BULLET.match(line)) or len(paragraph) > _MOST_WRAPPED
+        if paragraph and (starts or not _is_wrapped(paragraph[-1], line, width)):
             yield from _paragraph_pieces(" ".join(paragraph))
             paragraph = []
-        if line and any(map(str.isalnum, line)):
+        if any(map(str.isalnum, line)):
             paragraph.append(line)
+    if paragraph:
+        yield from _paragraph_pieces(" ".join(paragraph))
 
 
-def _is_wrapped(line: str, following: str) -> bool:
-    """Whether a sentence continues in the following line."""
+def _is_wrapped(line: str, following: str, width: int) -> bool:
+    """Whether a sentence continues in the following line: its first word had no room at the end of this one."""
     if len(line) < _SHORTEST_WRAPPED or line[0] in "|#" or line.endswith((".", "!", "?", ":", "。")):
         return False
-    return following[0].islower() or line[-1] == "," or following[0] in "`\"'(*_"
+    if following[0].islower() or line[-1] == "," or following[0] in "`\"'(*_":
+        return True
+    return len(line) + 1 + len(following.split(None, 1)[0]) > width
 
 
 def _paragraph_pieces(text: str) -> Iterator[str]:
