@@ -64,7 +64,7 @@ def test_pieces_of_a_numbered_file_have_the_numbers_of_their_lines() -> None:
     numbered = "<file>\n" + "".join(f"{n:>6}\t{line}\n" for n, line in enumerate(lines, 41)) + "</file>"
     [part] = file_parts(numbered, "a.py")
     assert dict(zip(part.pieces, part.line_numbers, strict=True)) == {
-        "# Limits of a run, # in seconds.": "41", "LIMIT = 5": "44", "def run(): ...": "45",
+        "# Limits of a run, in seconds.": "41", "LIMIT = 5": "44", "def run(): ...": "45",
     }  # fmt: skip
 
 
@@ -114,6 +114,16 @@ def test_a_line_is_wrapped_where_the_next_word_had_no_room() -> None:
         "Any claim must go through the register of promises first, with Receipts.",
         "It has an owner.",
     ]
+
+
+def test_a_block_of_code_is_quoted_without_the_numbers_of_its_lines() -> None:
+    parts = prose_parts("It is here:\n```python\n  510\tif parent.isdir():\n  511\t    self.roots = col\n```")
+    assert parts[-1].pieces == ("if parent.isdir():", "self.roots = col")
+
+
+def test_a_title_in_a_ruled_line_is_quoted_without_the_rule() -> None:
+    (part,) = output_parts("======= FAILURES =======\n_______ test_jitter _______\n-------------\nassert 3 == 5")
+    assert part.pieces == ("FAILURES", "test_jitter", "assert 3 == 5")
 
 
 def test_what_a_harness_adds_to_every_result_is_not_quoted() -> None:

@@ -129,6 +129,24 @@ def test_a_file_that_is_edited_and_read_again_and_again_has_one_line_for_each() 
     assert text.count("READ ") <= 1 and all(text.count(f".pier-{row} ") <= 1 for row in range(9))
 
 
+def test_which_lines_of_a_file_were_read_is_named() -> None:
+    def read(first: int, last: int) -> list[Message]:
+        lines = "\n".join(f"{number}\tretry_delay_{number} = {number}" for number in range(first, last + 1))
+        return did("read_file", {"path": "src/retry.py", "offset": first}, lines)
+
+    line = text_under(handoff_of([user("Go."), *read(1, 40), *read(41, 60), *read(200, 220)]), IN_PROGRESS)
+    assert "READ src/retry.py lines 1-60, 200-220:" in line
+
+
+def test_earlier_commits_are_listed() -> None:
+    def commit(hash: str, subject: str) -> list[Message]:
+        return ran(f"git commit -qam '{subject}'", f"[main {hash}] {subject}\n 1 file changed")
+
+    said = [user("Go."), *commit("1b9c315", "Read the limits"), *commit("36a971a", "Add jitter"), *ran("ls", "a.py")]
+    state = text_under(handoff_of(said), STATE)
+    assert "1b9c315" in state and "36a971a" in state
+
+
 def test_no_part_of_a_long_command_is_given_twice() -> None:
     names = [f"gl-sdk4-module-{n}-service" for n in range(10, 22)]
     removed = ran(f"opkg remove {' '.join(names)}", "gone")
@@ -198,6 +216,45 @@ def test_the_state_names_no_failed_run_before_one_that_passed() -> None:
 def test_red_tests_that_went_green_under_another_command_line_are_no_open_failure(red: str, green: str) -> None:
     failed = "E   AssertionError\n1 failed, 2 passed in 0.1s\n[exit 1]"
     assert failing([*ran(red, failed, "a"), *ran(green, "3 passed in 0.1s\n[exit 0]", "b")]) == []
+
+
+def test_a_failed_run_of_some_tests_is_covered_by_a_later_run_of_all_of_them() -> None:
+    said = [
+        user("Fix the retry."),
+        *ran("pytest tests/test_retry.py::test_jitter", "E   AssertionError: 3 == 5\n1 failed in 0.1s"),
+        *ran("pytest tests/test_retry.py", "E   AssertionError: 7 == 9\n1 failed, 4 passed in 0.3s"),
+    ]
+    handoff = handoff_of(said)
+    assert "7 == 9" in text_under(handoff, BLOCKED)
+    assert "3 == 5" not in text_under(handoff, BLOCKED)
+
+
+def test_a_script_that_failed_blocks_nothing_once_other_work_followed() -> None:
+    script = ran("python3 - <<'EOF'\nimport numpi\nEOF", "ModuleNotFoundError: No module named 'numpi'\n[exit 1]")
+    assert "numpi" in text_under(handoff_of([user("Plot the delays."), *script]), BLOCKED)
+    later = chain.from_iterable(ran(f"python3 plot.py --day {day}", f"wrote day{day}.png") for day in range(10))
+    handoff = handoff_of([user("Plot the delays."), *script, *later])
+    assert "numpi" not in text_under(handoff, BLOCKED)
+    assert "numpi" in text_under(handoff, TRIED)
+
+
+def test_the_runs_of_tests_are_listed_in_their_order() -> None:
+    runs = [("pytest a", "3 passed"), ("pytest b", "4 passed"), ("pytest a", "5 passed"), ("pytest c/d", "6 passed")]
+    said = [user("Go."), *chain.from_iterable(ran(command, f"{result} in 0.1s") for command, result in runs)]
+    state = text_under(handoff_of(said), STATE)
+    assert state.index("4 passed") < state.index("5 passed") < state.index("6 passed")
+    state = text_under(handoff_of([*said, *ran("pytest c", "9 passed in 0.1s")]), STATE)
+    assert "6 passed" not in state
+    assert "9 passed" in state
+
+
+def test_the_outcomes_of_a_repeated_command_name_their_messages() -> None:
+    runs = ["1 failed, 4 passed in 0.3s", "2 failed, 3 passed in 0.4s", "5 passed in 0.2s"]
+    said = [user("Go."), *chain.from_iterable(ran("pytest -q tests", result) for result in runs)]
+    line = next(line for line in text_under(handoff_of(said), IN_PROGRESS).splitlines() if "5 passed" in line)
+    numbers = {result: number for result, number in zip(runs, (2, 4, 6), strict=True) if result in line}
+    assert len(numbers) > 1
+    assert all(f"{result} (m{number})" in line for result, number in numbers.items())
 
 
 def test_a_refused_push_is_an_open_failure_until_it_succeeds() -> None:

@@ -247,6 +247,26 @@ def command_key(command: str) -> str:
     return flatten(command)
 
 
+def covers(command: str, earlier: str) -> bool:
+    """Whether a test command runs what an earlier one ran: its words are those of the earlier one, or begin them."""
+    words, before = _words_of_last(command), _words_of_last(earlier)
+    return bool(words) and all(any(other.startswith(word) for other in before) for word in words)
+
+
+def _words_of_last(command: str) -> list[str]:
+    """The words of the last simple command that does not only look at output; no options."""
+    for part in reversed(re_split_commands(command)):
+        words = [word for word in part.split() if not word.startswith(("-", "2>", ">"))]
+        if words and words[0] not in _LOOKING:
+            return words
+    return []
+
+
+def is_one_off(command: str) -> bool:
+    """Whether a command line is a script of its own, which is hardly ever run again as it is."""
+    return "\n" in command.strip() or "<<" in command or " -c " in command or " -e " in command
+
+
 def re_split_commands(command: str) -> Sequence[str]:
     """The simple commands of a line, split at its operators; enough to find the last program."""
     parts = command.replace("&&", ";").replace("||", ";").replace("|", ";").replace("\n", ";").split(";")

@@ -73,7 +73,13 @@ _TEXT_VALUE = lazy_pattern(r"""["'`][^"'`]{4,}["'`][;,)]*(?: as const)?[;,]?$"""
 _NAME_IN_LIST = lazy_pattern(r"(?:type\s+)?\w+,$")
 _OF_PROGRAMS = lazy_pattern(rf"<({'|'.join(load_table('harness.toml')['result_blocks'])})>")
 _FENCE = lazy_pattern(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
+_LINE_NUMBER = lazy_pattern(r"(?:<\w+>)?\s*(\d{1,7})(?:→|\t|[:|](?!\d)|  )")
+# Around the lines of a file some tools write wrappers and remarks.
+_MOST_BEFORE_NUMBERS, _MOST_BEHIND_NUMBERS = 6, 12
 _TAG_LINE = lazy_pattern(r"\s*</?[\w-]+>\s*")
+_RULED = "=_-*#~ "
+# A title within a ruled line is quoted without the rule.
+_RULES = ("=====", "_____", "-----", "*****", "#####", "~~~~~")
 _ONE_NAME = lazy_pattern(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org")
 _SAME_LINE_CHARS = 200
@@ -87,7 +93,8 @@ def prose_parts(text: str) -> list[Part]:
     parts: list[Part] = []
     for is_code, block in _fenced_blocks(text):
         if is_code:
-            parts += _without_noise(PartKind.CODE, code_pieces(_FENCE.sub("", block)), block)
+            lines = without_gutter(_FENCE.sub("", block).split("\n"))
+            parts += _without_noise(PartKind.CODE, code_pieces("\n".join(lines)), block)
         else:
             parts += _without_noise(PartKind.PROSE, prose_pieces(block), block)
     return parts
@@ -114,7 +121,11 @@ def output_parts(text: str) -> list[Part]:
     text = _own_text(text)
     decoded = json_lines(text)
     lines = decoded if decoded is not None else without_gutter([line for line in text.split("\n") if line.strip()])
-    own = (line for line in map(str.strip, lines) if not (line.startswith("<") and _TAG_LINE.fullmatch(line)))
+    own = (
+        line.strip(_RULED) if line.startswith(_RULES) else line
+        for line in map(str.strip, lines)
+        if not (line.startswith("<") and _TAG_LINE.fullmatch(line))
+    )
     return _without_noise(PartKind.OUTPUT, own, text)
 
 
@@ -143,6 +154,18 @@ def _with_line_numbers(parts: Sequence[Part], shown: Sequence[str], lines: Seque
     return found
 
 
+def lines_shown(text: str) -> tuple[int, int] | None:
+    """The numbers of the first and the last line that a result shows of a file, where it has them."""
+    lines = text.split("\n")
+    first = next((found for line in lines[:_MOST_BEFORE_NUMBERS] if (found := _LINE_NUMBER.match(line))), None)
+    last = next(
+        (found for line in lines[: -_MOST_BEHIND_NUMBERS - 1 : -1] if (found := _LINE_NUMBER.match(line))), None
+    )
+    if first is None or last is None or not int(first[1]) < int(last[1]) < int(first[1]) + len(lines):
+        return None
+    return int(first[1]), int(last[1])
+
+
 def _own_text(text: str) -> str:
     """The text of a result without its wrapper, colours, and what a harness adds to every result."""
     text = strip_colours(result_text(text))
@@ -164,7 +187,7 @@ def _without_noise(kind: PartKind, pieces: Iterator[str], text: str) -> list[Par
     # Of each detector only the literals that the text has: most texts have none, and most pieces none of those.
     detectors = [(one, has) for one in NOISE if (has := [literal for literal in one.literals if literal in text])]
     kept: list[str] = []
-    for piece in pieces:
+    for piece in filter(None, pieces):
         if len(piece) >= _NUMBERS_CHARS and _noise_of_long(piece):
             continue
         for detector, literals in detectors:

@@ -141,6 +141,7 @@ class Record:
         """Whether the plan was written as a list in a text, and not with a tool for plans."""
         self.rules: list[Rule] = []
         self.states: dict[str, StateLine] = {}
+        self.commits: list[StateLine] = []
         self.tests: dict[str, Action] = {}
         """The newest run of each test command."""
         self.program_messages: set[int] = set()
@@ -344,6 +345,8 @@ class Record:
         action.result, action.outcome = number, outcome
         for name, line in outcome.states:
             self.states[name] = StateLine(line, number)
+            if name == "commit":
+                self.commits.append(self.states[name])
         if outcome.tests and reading.verb == "RAN":
             self.tests[flatten(command)] = action
         if reading.verb == "READ" and not outcome.failed:

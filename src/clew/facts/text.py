@@ -228,7 +228,8 @@ def code_pieces(text: str) -> Iterator[str]:
             yield comment
             comment = ""
         if is_comment:
-            comment = f"{comment} {line}" if comment else line
+            # The mark of a comment is quoted once.
+            comment = " ".join((comment, *line.split(None, 1)[1:])) if comment else line
         elif len(line) > 1:
             yield line
     if comment:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import groupby
 from math import fsum
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
-from clew.facts.outcomes import SETTLED_BY_COMMIT, command_key, is_lookup, makes_commit
+from clew.facts.outcomes import SETTLED_BY_COMMIT, command_key, covers, is_lookup, is_one_off, makes_commit
 from clew.facts.record import needs_request_before
 from clew.facts.speech import concludes, is_question
 from clew.facts.text import prose_pieces
@@ -38,7 +39,11 @@ _MOST_TESTS = LIMITS["most_tests"]
 _MOST_FAILURES = LIMITS["most_failures"]
 _MOST_REQUESTS = LIMITS["most_requests"]
 _SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
+_MOST_COMMITS = LIMITS["most_commits"]
+_MOST_RANGES = LIMITS["most_ranges"]
+_MOST_ACTIONS_BEHIND = LIMITS["most_actions_behind"]
 _MANY_EDITS, _EDITED = 3, ("WROTE ", "CHANGED ")
+_CODE_IN_WORDS = frozenset({Kind.SNIPPET, Kind.WRITTEN})
 _NONE = "None."
 _GOES_ON = "Work on an earlier request"
 _SO_FAR = "Work on the active task"
@@ -188,7 +193,8 @@ class Draft:
             if tokens is None:
                 tokens = sizes[candidate.text] = self._count(candidate.text)
             chars = _CHARS_PER_TOKEN * (tokens + beside)
-            choices.append(Choice(candidate.terms, chars, scale, bonus, candidate.group))
+            place = None if candidate.group is None else (candidate.numbers[0], candidate.at)
+            choices.append(Choice(candidate.terms, chars, scale, bonus, candidate.group, place))
         frames: dict[Hashable, Frame] = {}
         for candidate in candidates:
             if candidate.group is not None and candidate.group not in frames:
@@ -269,22 +275,34 @@ class Draft:
             if name == "worktree" and (is_over or (":" not in line.text and line.number < changed)):
                 continue
             yield self._entry(Kind.STATE, f"{name.capitalize()}: {line.text}", (line.number,), value.STATE, 1)
+        if earlier := [line for line in record.commits[:-1] if self._may_quote(line.number)][-_MOST_COMMITS:]:
+            text = "; ".join(shorten(line.text, _HEAD_CHARS) for line in earlier)
+            yield self._entry(
+                Kind.STATE, f"Earlier commits: {text}", (earlier[0].number, earlier[-1].number), value.STATE, 1
+            )
         runs = [(command, action) for command, action in record.tests.items() if action.outcome]
         passed = max((action.number for _, action in runs if not action.failed), default=-1)
         # A failed run before one that passed was overcome, or is listed as a failure.
         current = [(command, action) for command, action in runs if not action.failed or action.number > passed]
-        for command, action in current[-_MOST_TESTS:]:
+        current.sort(key=lambda run: run[1].number)
+        current = [
+            run for at, run in enumerate(current) if not any(covers(later, run[0]) for later, _ in current[at + 1 :])
+        ]
+        for at, (command, action) in enumerate(current[-_MOST_TESTS:], start=2):
             # Where the counts are all that is known of a failure, they are listed as one.
             if action.outcome and action.result is not None and action.outcome.error != action.outcome.tests:
                 text = f"Tests: {shorten(command, _HEAD_CHARS)}: {action.outcome.tests}"
-                yield self._entry(Kind.STATE, text, (action.result,), value.STATE, 2)
+                yield self._entry(Kind.STATE, text, (action.result,), value.STATE, at)
 
     def _failures(self) -> Iterator[Candidate]:
         newest = self.record.newest.number if self.record.newest else 0
+        behind = [action.number for action in self.record.actions()][-_MOST_ACTIONS_BEHIND:]
         for at, action in enumerate(open_failures(self.record)):
             if action.outcome and action.result is not None and action.result < self.source.last:
                 text = f"{shorten(action.reading.target, _HEAD_CHARS)}: {action.outcome.error}"
-                section = value.BLOCKED if action.number > newest else value.TRIED
+                # The work went on behind a script that failed, so it found another way.
+                is_over = action.number < behind[0] and not action.outcome.tests and is_one_off(action.reading.target)
+                section = value.BLOCKED if action.number > newest and not is_over else value.TRIED
                 candidate = self._entry(Kind.FAILURE, text, (action.result,), section, at)
                 candidate.features = ("tried",) if section == value.TRIED else ()
                 yield candidate
@@ -412,10 +430,7 @@ class Draft:
         sources = {number for piece in ordered for number in piece.numbers}
         numbers: tuple[int, ...] = (min(sources), max(sources))
         if frame is None:
-            text = ""
-            for before, piece in zip((None, *ordered), ordered, strict=False):
-                follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1
-                text += ("" if before is None else " " if follows else f" {CUT} ") + piece.text
+            text = f" {CUT} ".join(map(_words_and_code, _stretches(ordered)))
             return Entry(f'"{text}"', numbers)
         calls = self.material.calls[group]
         if len(calls) >= _MANY_EDITS and frame.startswith(_EDITED):
@@ -423,11 +438,56 @@ class Draft:
         elif len(sources - {group.number}) <= 1:
             # A call is opened with its result, so one reference serves both.
             numbers = (group.number,)
+        if shown := self.material.shown.get(group):
+            frame += f" lines {', '.join(f'{first}-{last}' for first, last in merged_ranges(shown)[-_MOST_RANGES:])}"
         is_command = frame.startswith("RAN ")
         of_call = [piece.text for piece in ordered if is_command and piece.kind is Kind.COMMAND]
-        of_result = [piece.text for piece in ordered if not is_command or piece.kind is not Kind.COMMAND]
+        of_result = [piece for piece in ordered if not is_command or piece.kind is not Kind.COMMAND]
+        results = [
+            # Of several runs of a command, the last line of each names its own message.
+            f"{piece.text} (m{piece.numbers[0]})" if is_command and len(calls) > 1 and is_last else piece.text
+            for piece, is_last in _with_last_of_each(of_result)
+        ]
         said = " · ".join((frame, *of_call))
-        return Entry(f"{said}{' -> ' if is_command else ': '}{' · '.join(of_result)}" if of_result else said, numbers)
+        return Entry(f"{said}{' -> ' if is_command else ': '}{' · '.join(results)}" if results else said, numbers)
+
+
+def _stretches(pieces: Sequence[Candidate]) -> list[list[Candidate]]:
+    """The pieces, divided where something is missing between two of them."""
+    found: list[list[Candidate]] = []
+    for piece in pieces:
+        before = found[-1][-1] if found else None
+        if before is not None and before.numbers == piece.numbers and piece.at == before.at + 1:
+            found[-1].append(piece)
+        else:
+            found.append([piece])
+    return found
+
+
+def _words_and_code(pieces: Sequence[Candidate]) -> str:
+    """Pieces that follow one another as one text, in which code is marked."""
+    said = []
+    for is_code, run in groupby(pieces, lambda piece: piece.kind in _CODE_IN_WORDS):
+        text = " ".join(piece.text for piece in run)
+        said.append(f"`{text}`" if is_code and "`" not in text else text)
+    return " ".join(said)
+
+
+def _with_last_of_each(pieces: Sequence[Candidate]) -> Iterator[tuple[Candidate, bool]]:
+    """The pieces, and whether each is the last one of its message."""
+    for piece, following in zip(pieces, (*pieces[1:], None), strict=False):
+        yield piece, following is None or following.numbers != piece.numbers
+
+
+def merged_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges of numbers in order, those that overlap or follow one another as one."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(last, found[-1][1])
+        else:
+            found.append((first, last))
+    return found
 
 
 def _without_values(rule: str) -> str:
@@ -455,9 +515,11 @@ def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
 
 
 def quoted(text: str, most: int) -> str:
-    said = condense(text, most)
+    text = text.strip()
     # Some programs put a request in quote marks themselves.
-    return said if len(said) > 2 and said[0] == '"' == said[-1] else f'"{said}"'
+    if len(text) > 2 and text[0] == '"' == text[-1]:
+        text = text[1:-1]
+    return f'"{condense(text, most)}"'
 
 
 def active_task(
@@ -552,6 +614,12 @@ def open_failures(record: Record) -> list[Action]:
                     key: other
                     for key, other in last.items()
                     if not key.startswith(SETTLED_BY_COMMIT) and not makes_commit(other.reading.target)
+                }
+            if is_command and outcome.tests:
+                last = {
+                    key: other
+                    for key, other in last.items()
+                    if not (other.outcome and other.outcome.tests and covers(target, other.reading.target))
                 }
             key = command_key(target) if is_command else action.reading.tool
             last.pop(key, None)

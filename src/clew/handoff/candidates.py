@@ -22,11 +22,12 @@ from clew.facts.parts import (
     code_parts,
     file_parts,
     is_document,
+    lines_shown,
     output_parts,
     prose_parts,
 )
 from clew.facts.record import Action, Record
-from clew.facts.speech import person_text
+from clew.facts.speech import is_stated, person_text
 from clew.facts.text import CUT, TermKind, Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
 from clew.handoff.value import SHORTENED
@@ -134,6 +135,8 @@ class Material:
     frames: dict[Group, str] = field(default_factory=dict)
     calls: defaultdict[Group, list[int]] = field(default_factory=lambda: defaultdict(list))
     """The messages with the calls of each line, the newest first."""
+    shown: defaultdict[Group, set[tuple[int, int]]] = field(default_factory=lambda: defaultdict(set))
+    """For the lines of the handoff about files that were read: which lines of the file the results show."""
     uses: dict[str, TermUse] = field(default_factory=dict)
     terms: Terms = field(default_factory=Terms)
     root: str = ""
@@ -317,6 +320,8 @@ class _MaterialReader:
         if reading.verb == "READ":
             parts = [] if is_generated(reading.target) else file_parts(text, reading.target)
             kind = Kind.READ
+            if shown := lines_shown(text):
+                self.material.shown[group].add(shown)
         elif reading.verb in ("FETCHED", "DELEGATED", "ASKED", "LOADED"):
             parts = prose_parts(result_text(text))
         else:
@@ -373,6 +378,8 @@ class _MaterialReader:
                 continue
             if (terms or is_outcome) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own_features = (*common, what) if what else common
+                if kind is Kind.SAID and not is_stated(piece.lower()):
+                    own_features = (*own_features, "guess")
                 if part.line_numbers and part.line_numbers[at] and what in _LOCATED:
                     piece = f"{part.line_numbers[at]}: {piece}"
                 propose(Candidate(kind, piece, numbers, terms, group, start + at, "", own_features))
