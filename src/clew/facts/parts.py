@@ -75,7 +75,7 @@ _OF_PROGRAMS = lazy_pattern(rf"<({'|'.join(load_table('harness.toml')['result_bl
 _FENCE = lazy_pattern(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
 _LINE_NUMBER = lazy_pattern(r"(?:<\w+>)?\s*(\d{1,7})(?:→|\t|[:|](?!\d)|  )")
 # Around the lines of a file some tools write wrappers and remarks.
-_MOST_BEFORE_NUMBERS, _MOST_BEHIND_NUMBERS = 6, 12
+_MOST_BEFORE_NUMBERS, _MOST_BEHIND_NUMBERS = 6, 80
 _TAG_LINE = lazy_pattern(r"\s*</?[\w-]+>\s*")
 _RULED = "=_-*#~ "
 # A title within a ruled line is quoted without the rule.

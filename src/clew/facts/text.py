@@ -45,7 +45,6 @@ _WRAPPER_CHARS = 200
 _MOST_WRAPPER_KEYS = 6
 _SHORTEST_WRAPPED = 50
 _MOST_WRAPPED = 12
-_LONGEST_COMMENT = 260
 _LONGEST_TERM_CHARS = 120
 CUT = "…"
 STOP_WORDS = frozenset(
@@ -222,7 +221,7 @@ def code_pieces(text: str) -> Iterator[str]:
         is_comment = line.startswith(("//", "#", "* ", "--", ";;")) and not line.startswith(("#!", "#include", "---"))
         if comment and (
             not is_comment
-            or len(comment) + len(line) > _LONGEST_COMMENT
+            or len(comment) + len(line) > LONGEST_PIECE_CHARS
             or line.split(None, 1)[0] != comment.split(None, 1)[0]
         ):
             yield comment

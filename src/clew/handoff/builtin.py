@@ -39,6 +39,7 @@ _MOST_TESTS = LIMITS["most_tests"]
 _MOST_FAILURES = LIMITS["most_failures"]
 _MOST_REQUESTS = LIMITS["most_requests"]
 _SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
+_SHORTEST_REPEATED_CHARS = LIMITS["shortest_repeated_chars"]
 _MOST_COMMITS = LIMITS["most_commits"]
 _MOST_RANGES = LIMITS["most_ranges"]
 _MOST_ACTIONS_BEHIND = LIMITS["most_actions_behind"]
@@ -174,13 +175,18 @@ class Draft:
             if candidate.kind is Kind.ASKED and candidate.group is not None
         }
         beginnings = {index: condense(self.record.exchanges[index].request, REQUEST_CHARS) for index in asked}
+        staying = self._staying_lines()
         candidates = [
             candidate
             for candidate in self.material.candidates
             # The beginning of a request is proposed whole.
-            if candidate.kind is not Kind.ASKED
-            or candidate.group is None
-            or candidate.text not in beginnings[candidate.group.exchange]
+            if (
+                candidate.kind is not Kind.ASKED
+                or candidate.group is None
+                or candidate.text not in beginnings[candidate.group.exchange]
+            )
+            # What stays in view is not said twice.
+            and not (candidate.group and len(candidate.text) >= _SHORTEST_REPEATED_CHARS and candidate.text in staying)
         ]
         choices = []
         sizes: dict[str, int] = {}  # many lines occur several times
@@ -214,6 +220,10 @@ class Draft:
         source = self.source
         after = (number for number in range(source.last, self.record.next_number) if number not in source.shortened)
         return {*after, *source.kept, *source.above}
+
+    def _staying_lines(self) -> set[str]:
+        texts = (text_of(self.source.read(number)) for number in sorted(self._staying))
+        return {line.strip() for text in texts for line in text.split("\n")}
 
     def _shown_terms(self) -> set[str]:
         return self.material.terms.of_all(text_of(self.source.read(number)) for number in sorted(self._staying))
