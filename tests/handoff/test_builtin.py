@@ -264,6 +264,25 @@ def test_a_refused_push_is_an_open_failure_until_it_succeeds() -> None:
     assert failing([*ran("git push", refused, "a"), *ran("git push", pushed, "b")]) == []
 
 
+def test_a_page_that_could_not_be_fetched_is_marked_as_failed() -> None:
+    said = did("web_fetch", {"url": "https://example.org/limits"}, "Request failed with status code 403")
+    assert "(failed)" in text_under(handoff_of([user("Go."), *said]), IN_PROGRESS)
+    page = did("web_fetch", {"url": "https://example.org/limits"}, f"A 403 has the status code 403. {'Text. ' * 90}")
+    assert "(failed)" not in text_under(handoff_of([user("Go."), *page]), IN_PROGRESS)
+
+
+def test_searches_of_the_open_request_that_found_nothing_are_listed() -> None:
+    said = [*did("glob", {"pattern": "**/runbook*"}, "No files found"), *ran("cat a.py", "LIMIT = 5")]
+    assert "**/runbook*" in text_under(handoff_of([user("Go."), *said]), TRIED)
+    assert "**/runbook*" not in text_under(handoff_of([user("Go."), *said, assistant("Done: a.py has it.")]), TRIED)
+
+
+def test_a_test_run_before_the_last_change_is_marked() -> None:
+    run, change = ran("pytest", "5 passed in 0.1s"), did("write_file", {"path": "a.py", "content": "x = 1"}, "written")
+    assert "before the last change" in text_under(handoff_of([user("Go."), *run, *change]), STATE)
+    assert "before the last change" not in text_under(handoff_of([user("Go."), *change, *run]), STATE)
+
+
 def test_an_http_error_inside_json_is_an_open_failure() -> None:
     said = did("create_pull_request", {"title": "Port it"}, '{"status": 422, "message": "Validation Failed"}')
     assert failing(said) == ["Port it"]

@@ -48,6 +48,7 @@ class Detector(NamedTuple):
 _TABLE = load_table("outcomes.toml")
 _LIMITS = _TABLE["limits"]
 _OPENING_CHARS = _LIMITS["opening_chars"]
+_FEW_WORDS_CHARS = _LIMITS["few_words_chars"]
 _LONGEST_STATUS = _LIMITS["longest_status"]
 LONGEST_ERROR_CHARS = _LIMITS["longest_error_chars"]
 _KEY_WORDS = _LIMITS["key_words"]
@@ -58,6 +59,7 @@ _RUNNER_MARKS = tuple(_TABLE["runners"]["marks"])
 _SECTIONS: dict[str, str] = _TABLE["worktree"]["sections"]
 _MOST_NAMES = _TABLE["worktree"]["most_names"]
 _LONGEST_STATE = 240
+NOTHING = Detector.of(_TABLE["nothing"])
 EXIT = Detector.of(_TABLE["exit"])
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
 _LOOKING = _FINDING | frozenset(_TABLE["looking"]["programs"].split())
@@ -104,8 +106,12 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
     lines = text.count("\n") + 1 if text.strip() else 0
     failed: bool | None = None
     if verb in ("READ", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "LOADED") and not is_error:
-        # What a file or a page says about errors is not how the call ended.
-        failed = FAILURES[0].found_in(ends[:_OPENING_CHARS]) or None
+        # What a file or a page says about errors is not how the call ended; a few words are no file.
+        is_short = len(ends) <= _FEW_WORDS_CHARS
+        says_failed = _says_failed if is_short and verb == "FETCHED" else _begins_with_failure
+        failed = says_failed(ends) or None
+        if is_short and NOTHING.found_in(ends):
+            lines = 0
         return Outcome(failed, None, _first_line(ends) if failed else "", "", (), lines)
     exit_code = _exit_code(ends)
     is_edit = verb in ("WROTE", "CHANGED")
@@ -120,9 +126,18 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
     return Outcome(failed, exit_code, error, tests, () if is_edit else tuple(_state_lines(ends)), lines)
 
 
-def _says_failed(ends: str) -> bool:
+def found_nothing(verb: Verb, target: str, outcome: Outcome) -> bool:
+    """Whether a search had no result: a search tool, or a command line that ends with a program such as grep."""
+    return not outcome.lines and (verb in ("SEARCHED", "LISTED") or (verb == "RAN" and _only_looks(target)))
+
+
+def _begins_with_failure(ends: str) -> bool:
     # The first row is about how a text begins.
-    return FAILURES[0].found_in(ends[:_OPENING_CHARS]) or any(row.found_in(ends) for row in FAILURES[1:])
+    return FAILURES[0].found_in(ends[:_OPENING_CHARS])
+
+
+def _says_failed(ends: str) -> bool:
+    return _begins_with_failure(ends) or any(row.found_in(ends) for row in FAILURES[1:])
 
 
 def _exit_code(ends: str) -> int | None:

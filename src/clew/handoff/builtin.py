@@ -13,7 +13,15 @@ from itertools import groupby
 from math import fsum
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
-from clew.facts.outcomes import SETTLED_BY_COMMIT, command_key, covers, is_lookup, is_one_off, makes_commit
+from clew.facts.outcomes import (
+    SETTLED_BY_COMMIT,
+    command_key,
+    covers,
+    found_nothing,
+    is_lookup,
+    is_one_off,
+    makes_commit,
+)
 from clew.facts.record import needs_request_before
 from clew.facts.speech import concludes, is_question
 from clew.facts.text import prose_pieces
@@ -40,6 +48,7 @@ _MOST_FAILURES = LIMITS["most_failures"]
 _MOST_REQUESTS = LIMITS["most_requests"]
 _SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
 _SHORTEST_REPEATED_CHARS = LIMITS["shortest_repeated_chars"]
+_MOST_SEARCHES = LIMITS["most_searches"]
 _MOST_COMMITS = LIMITS["most_commits"]
 _MOST_RANGES = LIMITS["most_ranges"]
 _MOST_ACTIONS_BEHIND = LIMITS["most_actions_behind"]
@@ -301,7 +310,8 @@ class Draft:
         for at, (command, action) in enumerate(current[-_MOST_TESTS:], start=2):
             # Where the counts are all that is known of a failure, they are listed as one.
             if action.outcome and action.result is not None and action.outcome.error != action.outcome.tests:
-                text = f"Tests: {shorten(command, _HEAD_CHARS)}: {action.outcome.tests}"
+                stale = ", before the last change of a file" if action.number < changed else ""
+                text = f"Tests: {shorten(command, _HEAD_CHARS)}: {action.outcome.tests}{stale}"
                 yield self._entry(Kind.STATE, text, (action.result,), value.STATE, at)
 
     def _failures(self) -> Iterator[Candidate]:
@@ -316,6 +326,25 @@ class Draft:
                 candidate = self._entry(Kind.FAILURE, text, (action.result,), section, at)
                 candidate.features = ("tried",) if section == value.TRIED else ()
                 yield candidate
+        if self._is_open and self.record.newest is not None:
+            yield from self._empty_searches(self.record.newest)
+
+    def _empty_searches(self, exchange: Exchange) -> Iterator[Candidate]:
+        """What the work on a request looked for in vain."""
+        found = [
+            action
+            for action in exchange.actions
+            if action.outcome
+            and found_nothing(action.reading.verb, action.reading.target, action.outcome)
+            and self._may_quote(action.number)
+        ][-_MOST_SEARCHES:]
+        if found:
+            targets = dict.fromkeys(shorten(action.reading.target, _HEAD_CHARS) for action in found)
+            text = f"Searches that found nothing: {'; '.join(targets)}"
+            numbers = (found[0].number, found[-1].number)
+            candidate = self._entry(Kind.FAILURE, text, numbers, value.TRIED, _MOST_FAILURES)
+            candidate.features = ("tried",)
+            yield candidate
 
     def _files(self) -> Iterator[Candidate]:
         files = self.record.files.values()
