@@ -90,9 +90,9 @@ class Frame(NamedTuple):
 
 SHOWN_AGAIN = 0.15
 """What a term counts when it was shown once before; later it counts nothing."""
-CROWDED_CHARS = 3_000
+CROWDED_CHARS = 1_500
 """A group of this length adds half as much with what comes next."""
-NEIGHBOUR = 2.0
+NEIGHBOUR = 1.5
 """What the weight of a choice is multiplied by once the one before or behind it was chosen: passages are read better
 than single lines."""
 _UNIT = 10_000
