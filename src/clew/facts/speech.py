@@ -210,8 +210,8 @@ def decisions_in(text: str) -> list[str]:
         while at >= 0:
             start, end = _sentence_around(lowered, at)
             if start not in found:
-                is_decision = end - start in _DECISION_CHARS and is_stated(lowered[start:end])
-                found[start] = text[start:end] if is_decision and not text.count("```", 0, start) % 2 else ""
+                is_stated = end - start in _DECISION_CHARS and _is_stated(lowered[start:end])
+                found[start] = text[start:end] if is_stated and not text.count("```", 0, start) % 2 else ""
             at = lowered.find(phrase, end)
     return [found[start] for start in sorted(found) if found[start]][:_MOST_DECISIONS] if found else []
 
@@ -237,8 +237,7 @@ def _sentence_around(text: str, at: int) -> tuple[int, int]:
     return start, end
 
 
-def is_stated(lowered: str) -> bool:
-    """Whether a sentence in lower case states something: it is no question, guess or announcement."""
+def _is_stated(lowered: str) -> bool:
     if lowered.rstrip("*_ ").endswith((":", "：", "?", "？")):
         return False
     return not has_one(lowered, DECISION.exceptions)

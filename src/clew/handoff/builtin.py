@@ -208,8 +208,7 @@ class Draft:
             if tokens is None:
                 tokens = sizes[candidate.text] = self._count(candidate.text)
             chars = _CHARS_PER_TOKEN * (tokens + beside)
-            place = None if candidate.group is None else (candidate.numbers[0], candidate.at)
-            choices.append(Choice(candidate.terms, chars, scale, bonus, candidate.group, place))
+            choices.append(Choice(candidate.terms, chars, scale, bonus, candidate.group))
         frames: dict[Hashable, Frame] = {}
         for candidate in candidates:
             if candidate.group is not None and candidate.group not in frames:

@@ -27,7 +27,7 @@ from clew.facts.parts import (
     prose_parts,
 )
 from clew.facts.record import Action, Record
-from clew.facts.speech import is_stated, person_text
+from clew.facts.speech import person_text
 from clew.facts.text import CUT, TermKind, Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
 from clew.handoff.value import SHORTENED
@@ -381,8 +381,6 @@ class _MaterialReader:
                 continue
             if (terms or is_outcome) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own_features = (*common, what) if what else common
-                if kind is Kind.SAID and not is_stated(piece.lower()):
-                    own_features = (*own_features, "guess")
                 if part.line_numbers and part.line_numbers[at] and what in _LOCATED:
                     piece = f"{part.line_numbers[at]}: {piece}"
                 propose(Candidate(kind, piece, numbers, terms, group, start + at, "", own_features))

@@ -47,7 +47,7 @@ def excerpt(lines: Sequence[str], most_chars: int, sought: str = "", *, gap: str
     held = Counter(term for one in found for term in one)
     wanted = {term for term in terms.of(sought) if 0 < held[term] <= max(2, _RARE_SHARE * len(read))}
     choices = [
-        Choice(one, len(lines[at]), bonus=0.0 if wanted.isdisjoint(one) else _SOUGHT_BONUS, place=(0, at))
+        Choice(one, len(lines[at]) + len(gap), bonus=0.0 if wanted.isdisjoint(one) else _SOUGHT_BONUS)
         for at, one in zip(read, found, strict=True)
     ]
     left = float(most_chars)
@@ -77,8 +77,6 @@ class Choice(NamedTuple):
     """What it is worth whatever its terms are."""
     group: Hashable = None
     """Choices of one group share a frame, for which the first one pays."""
-    place: tuple[int, int] | None = None
-    """Where it stands in its group: a message, and a place in it. Beside a chosen one it is worth more."""
 
 
 class Frame(NamedTuple):
@@ -90,11 +88,8 @@ class Frame(NamedTuple):
 
 SHOWN_AGAIN = 0.15
 """What a term counts when it was shown once before; later it counts nothing."""
-CROWDED_CHARS = 1_500
+CROWDED_CHARS = 3_000
 """A group of this length adds half as much with what comes next."""
-NEIGHBOUR = 1.5
-"""What the weight of a choice is multiplied by once the one before or behind it was chosen: passages are read better
-than single lines."""
 _UNIT = 10_000
 _LEAST_CHARS = 8
 """A choice costs something however short it is: a separator and the attention of a reader."""
@@ -135,11 +130,6 @@ class _Selection:
         """The chars that were taken of each group."""
         self._frame_terms: dict[int, list[str]] = {}
         """The terms that the frame of a choice adds to its own."""
-        self._index_at = {
-            (choice.group, *choice.place): index for index, choice in enumerate(choices) if choice.place is not None
-        }
-        self._beside: set[int] = set()
-        """The choices that have a chosen neighbour."""
         self._waiting: dict[Hashable, dict[int, None]] = {}
         """Choices that were passed over while the frame of their group was not paid for."""
 
@@ -148,7 +138,7 @@ class _Selection:
         adds, choices, add_of = self._adds, self._choices, self._add_of
         queue = [
             (-((bonus + scale * sum(map(add_of, terms)) / _UNIT) / (chars + _LEAST_CHARS)), index)
-            for index, (terms, chars, scale, bonus, _, _) in enumerate(choices)
+            for index, (terms, chars, scale, bonus, _) in enumerate(choices)
         ]
         heapq.heapify(queue)
         taken: set[int] = set()
@@ -188,27 +178,14 @@ class _Selection:
                 else:
                     adds[term] = 0
             self._used[group] = self._used.get(group, 0) + choice.chars
-            # The frame is paid for: the other choices of the group became cheaper. Neighbours are worth more.
-            better = [*(self._waiting.pop(group, ()) if frame is not None else ()), *self._new_neighbours(choice)]
-            for other in better:
+            # The frame is paid for: the other choices of the group became cheaper.
+            for other in self._waiting.pop(group, ()) if frame is not None else ():
                 if other not in taken:
                     heapq.heappush(queue, (-ratio_of(other), other))
 
-    def _new_neighbours(self, choice: Choice) -> list[int]:
-        if choice.place is None:
-            return []
-        number, at = choice.place
-        places = [(choice.group, number, at + step) for step in (-1, 1)]
-        found = [self._index_at[place] for place in places if place in self._index_at]
-        new = [index for index in found if index not in self._beside]
-        self._beside.update(new)
-        return new
-
     def _ratio(self, index: int) -> float:
         """What a choice adds for each char, with the frame of its group where that is not paid for."""
-        terms, chars, scale, bonus, group, _ = self._choices[index]
-        if index in self._beside:
-            scale *= NEIGHBOUR
+        terms, chars, scale, bonus, group = self._choices[index]
         gain: float = sum(map(self._add_of, terms))
         if group is not None:
             if used := self._used.get(group):
