@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clew.cli import main
@@ -68,6 +68,7 @@ def check(folder: Path, content: list[Any]) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(content=st.lists(MESSAGE, max_size=4))
+@example(content=[{"role": "assistant", "tool_calls": {"type": "text"}}, {"role": "tool", "tool_call_id": []}])
 def test_any_messages_are_folded_or_refused(folder: Path, content: list[Any]) -> None:
     check(folder, [*BEFORE, *content, *AFTER])
 

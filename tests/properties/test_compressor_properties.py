@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import clew
@@ -62,12 +62,33 @@ def compress(engine: ContextCompressor, messages: Sequence[Message]) -> Compacti
     return done
 
 
+RED = "The build is red."
+
+
+def reads(first: int, many: int, result: str = f"{RED} ") -> list[Message]:
+    """Calls of one message, with their results."""
+    ids = [f"call_{first + at}" for at in range(many)]
+    return [assistant(None, [call("read_file", {}, id) for id in ids]), *(tool(id, result) for id in ids)]
+
+
 def one_summary_at_most(messages: Sequence[Message]) -> bool:
     return sum(unwrap(message) is not None for message in messages) <= 1
 
 
 @quick
 @given(long_histories(), windows, chosen)
+# A newest message of a person that is blank.
+@example(
+    [
+        user(""),
+        user("ログを確認して"),
+        *reads(100, 3),
+        user(" "),
+        *reads(200, 1, f"{RED} {'row 8 has salt, rope and tar; ' * 100}"),
+    ],
+    1_000,
+    CompressionSettings(target_ratio=0.5, protect_last_n=0, protect_first_n=1),
+)
 def test_every_promise_holds_for_every_sound_history(
     messages: list[Message], window: int, how: CompressionSettings
 ) -> None:
@@ -81,6 +102,15 @@ def test_every_promise_holds_for_every_sound_history(
 
 @quick
 @given(long_histories(), windows, st.lists(long_histories(), min_size=1, max_size=3))
+# A handoff that is merged into a message of the agent, twice.
+@example(
+    [
+        *(user(RED), user(RED), *reads(100, 1), assistant(RED), user(RED), *reads(200, 3), *reads(203, 1)),
+        *(user(RED), user(RED), *reads(400, 1, "\U000b7115!°r\U000a4ee2{¦\x971𑵷Kâ\x88çJAr𫺩¨ "), *reads(401, 1)),
+    ],
+    1_000,
+    [[user(RED)], []],
+)
 def test_again_and_again_one_summary_and_one_note_stand(
     messages: list[Message], window: int, later: list[list[Message]]
 ) -> None:

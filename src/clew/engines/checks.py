@@ -22,6 +22,7 @@ from clew.engines.base import (
     checked_compaction,
     indexes_of,
 )
+from clew.handoff import unwrap
 from clew.messages import Message, calls_of, images_of, repair, text_of, without_cache_markers
 from clew.tokens import count_tokens
 from clew.usage import CanonicalUsage
@@ -100,7 +101,10 @@ def _keeps_the_system_prompt(before: Sequence[Message], done: Compaction) -> Ite
 
 
 def _keeps_the_newest_request(before: Sequence[Message], done: Compaction) -> Iterator[str]:
-    newest = next((message for message in reversed(before) if message.get("role") == "user"), None)
+    # A message of blanks asks for nothing.
+    newest = next(
+        (message for message in reversed(before) if message.get("role") == "user" and _says_anything(message)), None
+    )
     if newest is None or _is_in(newest, done.messages):
         return
     spoken = [message for message in done.messages if message.get("role") not in ("system", "developer")]
@@ -108,6 +112,10 @@ def _keeps_the_newest_request(before: Sequence[Message], done: Compaction) -> It
         yield f"the newest user message is no longer there word for word: {_opening(newest)}"
     elif not any(_has_ends_of(newest, message) for message in done.messages):
         yield f"the newest user message, which is huge, has lost an end or a picture: {_opening(newest)}"
+
+
+def _says_anything(message: Message) -> bool:
+    return bool(text_of(message).strip() or images_of(message))
 
 
 def _has_ends_of(message: Message, other: Message) -> bool:
@@ -120,7 +128,9 @@ def _has_ends_of(message: Message, other: Message) -> bool:
 def _keeps_what_it_calls_kept(before: Sequence[Message], done: Compaction) -> Iterator[str]:
     there = set(map(id, done.messages))
     for index, (message, fate) in enumerate(zip(before, done.fates, strict=False)):
-        if fate is Fate.KEPT and id(message) not in there and not _is_in(message, done.messages):
+        # Of a message that an earlier handoff was merged into, its own words are kept.
+        own = (merged.message if (merged := unwrap(message)) else None) or message
+        if fate is Fate.KEPT and id(message) not in there and not _is_in(own, done.messages):
             yield f"message {index} of the input counts as kept but is not there: {_opening(message)}"
 
 

@@ -327,7 +327,8 @@ class Record:
     # -- results -------------------------------------------------------------------------------------------------------
 
     def _add_result(self, message: Message, number: int) -> None:
-        action = self._open.pop(message.get("tool_call_id", ""), None)
+        call: object = message.get("tool_call_id")  # of a report's messages, anything
+        action = self._open.pop(call, None) if isinstance(call, str) else None
         text = text_of(message)
         # The text of a skill follows the result that says it is being loaded.
         self._loading = action is not None and action.reading.verb == "LOADED" and len(text) <= _LOADING_CHARS
