@@ -198,6 +198,18 @@ async def test_what_a_preview_shows_is_exactly_what_is_then_applied(tmp_path: Pa
         assert not await (await flow.conversation()).apply_compaction(prepared)
 
 
+async def test_a_compaction_that_was_prepared_ahead_is_not_used_once_another_one_has_shortened_the_view(
+    tmp_path: Path,
+) -> None:
+    async with flow_with(ScriptedProvider(), tmp_path) as flow:
+        await talk(flow)
+        conversation = await flow.conversation()
+        prepared = await conversation.prepare_ahead()
+        assert prepared is not None and await conversation.compact_now()
+        assert len(conversation.messages) < len(prepared.view.messages)
+        assert not await conversation.use_prepared(prepared, conversation.size.tokens)
+
+
 async def test_a_host_that_does_not_compact_after_a_reply_answers_first_and_fits_the_next_request(
     tmp_path: Path,
 ) -> None:

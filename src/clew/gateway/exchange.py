@@ -276,6 +276,8 @@ class GatewayExchange:
     """Of the upstream that is asked."""
     request: WireRequest | None = None
     """The request as far as it was parsed; None where its history cannot be read."""
+    had_handle: bool = False
+    """Whether `request` has the messages of a handle that the client sent: the handle itself is never sent on."""
     opened: OpenConversation | None = None
     conversation: Conversation | None = None
     taken: TakenHistory | None = None
@@ -415,24 +417,23 @@ class GatewayExchange:
             except UnknownSession:
                 # The conversation was deleted after it was taken: what its client still sends begins a new one, with
                 # the messages of a handle, which were read before.
-                return await self.response.waiting_for(self._take(self.request or request, received=request))
+                return await self.response.waiting_for(self._take(self.request or request))
         except ClewError as problem:
             self.fall_back(problem)
         if self.mode != "compact":
             return None
         # What was folded stays folded, also while the store fails.
+        request = self.request or request
         known = self.gateway.conversations.project(self._key(request), request.items)
         self.is_folded = known is not None
         return known
 
-    async def _take(self, request: WireRequest, received: WireRequest | None = None) -> Sequence[bytes] | None:
-        """Bring the request into its conversation, fold that where due, and give the items to send.
-
-        `received` is the request of the client, where `request` has the messages of its handle already.
-        """
-        received = received or request
+    async def _take(self, request: WireRequest) -> Sequence[bytes] | None:
+        """Bring the request into its conversation, fold that where due, and give the items to send."""
         if request.wire.has_handles:
-            request = await without_handle(request, self.gateway.runtime.store, self.caller.owner)
+            received = request
+            request = await without_handle(received, self.gateway.runtime.store, self.caller.owner)
+            self.had_handle = self.had_handle or request is not received
         self.request = request
         async with self.gateway.conversations.matched(self._key(request), request) as matched:
             opened = matched.opened
@@ -450,8 +451,7 @@ class GatewayExchange:
                     self.conversation = conversation = own
                     await self._fold_if_due(request, opened, conversation)
                 self._lower_output(conversation)
-            shown = await self._show(request, opened, conversation)
-            return list(request.items) if shown is None and request is not received else shown
+            return await self._show(request, opened, conversation)
 
     def _key(self, request: WireRequest) -> ConversationKey:
         """Under which the conversation of a request is looked up."""
@@ -743,7 +743,7 @@ class GatewayExchange:
             shown, fields = self.recall.items(shown), self.recall.fields()
         if self.gateway.options.adds_breakpoints and self.mode != "observe" and wants_breakpoints(request):
             return request.with_items(marked_items(shown), max_output, {**marked_prompt(request), **fields})
-        is_same = items is None and max_output in (None, request.max_output) and not fields
+        is_same = items is None and not self.had_handle and max_output in (None, request.max_output) and not fields
         return self.raw if is_same else request.with_items(shown, max_output, fields)
 
     def _keep_sent(self, url: str, headers: CIMultiDict[str], body: bytes) -> None:

@@ -531,9 +531,10 @@ class Conversation:
     async def use_prepared(self, prepared: PreparedCompaction, tokens: int, reason: str = "preflight") -> bool:
         """Apply a prepared compaction to a request of so many tokens; False if it cannot be used any more."""
         async with self.locks.compaction:
+            if not self.view.starts_with(prepared.view):
+                return False
             measured = prepared.measured(self.view, tokens)
-            is_enough = measured.compaction.tokens_after < self.engine.get_status().threshold_tokens
-            if not is_enough or not self.view.starts_with(prepared.view):
+            if measured.compaction.tokens_after >= self.engine.get_status().threshold_tokens:
                 return False
             await self.drop_prepared()
             done = await self.compact_or_keep(CompactionRequest(reason, tokens), prepared)
