@@ -30,6 +30,9 @@ class RealClient:
     by_turns: tuple[str, str] | None = None
     """Of a program without tools: the shell commands for the first and for every later turn, with `$1` for what is
     said. It is asked `rounds` times."""
+    is_asked: bool = True
+    """Whether its model is asked for a handoff: not where so few, large turns fit its window that this would cost more
+    than it saves."""
     rebuilt_items: int = 0
     """Items at the end of each request that it sends otherwise the next time; what stands before them must stay."""
     wire: str = ""
@@ -104,6 +107,7 @@ CLIENTS = (
         "opencode",
         ("run", PROMPT),
         {"OPENAI_API_KEY": "fake", "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        is_asked=False,
         # Without $schema it would write one into the file by itself.
         own_config=(
             ".config/opencode/opencode.json",
@@ -207,6 +211,7 @@ CLIENTS = (
         {"OPENAI_API_KEY": "fake", "AIDER_ANALYTICS": "false", "AIDER_CHECK_UPDATE": "false"},
         registry="pypi",
         window=24_000,
+        is_asked=False,
         rounds=10,
         lines=1_000,
         rebuilt_items=3,

@@ -10,7 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from clew.events import CompactionStarted
+from clew.events import CompactionStarted, Event
+from clew.gateway import GatewayObserver
 from clew.gateway.items import HistoryHandle
 from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
@@ -215,8 +216,18 @@ async def test_a_handle_is_replaced_where_nothing_is_to_be_changed(tmp_path: Pat
         assert input_of(flow) == [*history(3), user("go on")]
 
 
+class FoldBegins(GatewayObserver):
+    def __init__(self) -> None:
+        self.has_begun = asyncio.Event()
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, CompactionStarted):
+            self.has_begun.set()
+
+
 async def test_a_conversation_deleted_while_a_request_with_its_handle_waits_begins_anew(tmp_path: Path) -> None:
-    async with gateway_with(Upstream(UpstreamAnswer("a")), tmp_path) as flow:
+    folds = FoldBegins()
+    async with gateway_with(Upstream(UpstreamAnswer("a")), tmp_path, observers=(folds,)) as flow:
         handle = json.loads(await post(flow, [*history(6), TRIGGER]))["output"][0]
         await flow.wait_for_recordings()
         named = HistoryHandle.read(handle["encrypted_content"])
@@ -224,9 +235,9 @@ async def test_a_conversation_deleted_while_a_request_with_its_handle_waits_begi
         lease = await flow.store.take_lease(named.session, "another process", 60.0)
         assert lease is not None
         later = [*history(20), user("go on")]
+        folds.has_begun.clear()
         asked = asyncio.create_task(post(flow, [handle, *later]))
-        while sum(isinstance(event, CompactionStarted) for event in flow.events) < 2:
-            await asyncio.sleep(0)
+        await folds.has_begun.wait()
         await flow.store.release_lease(lease)
         await flow.store.delete(named.session)
         await asked

@@ -102,6 +102,7 @@ from clew.turn import (
     bound_newest,
     call_of,
     cold_fold_pays,
+    handoff_pays,
     is_overflow,
     largest_parts,
 )
@@ -521,10 +522,13 @@ class GatewayExchange:
         if not is_due:
             await self._fold_early(request, opened, conversation, tokens, is_by_model=is_by_model)
         elif is_by_model:
-            is_used = await self._use_ready(conversation, tokens)
-            if must and not is_used:
+            summary, target = conversation.summary_tokens, conversation.target
+            may_wait = opened.is_preparing or handoff_pays(tokens, conversation.turns_by_growth, summary, target)
+            if await self._use_ready(conversation, tokens):
+                return
+            if must or not may_wait:
                 await conversation.compact_at_once(tokens)
-            elif not is_used:
+            else:
                 self.fold_waits_for = "handoff"
 
     async def _fold_early(

@@ -24,7 +24,6 @@ from clew.gateway.admission import Caller, Callers, where_it_failed
 from clew.gateway.conversations import (
     OpenConversation,
     UpstreamRequest,
-    handoff_pays,
     is_time_to_prepare,
 )
 from clew.gateway.upstream import ReplyReader, Upstreams, UpstreamUnreachable, read_error
@@ -42,6 +41,7 @@ from clew.turn import (
     Runtime,
     call_of,
     early_fold_pays,
+    handoff_pays,
     prepared_from_plain,
     prepared_to_plain,
     reports_finished,
@@ -116,8 +116,8 @@ class Handoffs:
         opened.cached_until = None if ttl is None else self._clock() - seconds + CACHE_SECONDS[ttl]
         opened.answered = (conversation.session, conversation.view.next_seq)
         tokens, threshold = conversation.size.tokens, conversation.engine.threshold_tokens
-        turns, summary = conversation.turns, conversation.summary_tokens
-        if is_time_to_prepare(tokens, turns, threshold):
+        turns, summary = conversation.turns_by_growth, conversation.summary_tokens
+        if is_time_to_prepare(tokens, conversation.size.system + conversation.size.tools, turns, threshold):
             if handoff_pays(tokens, turns, summary, conversation.target):
                 _start(self.prepare(opened), self._preparing)
         elif (

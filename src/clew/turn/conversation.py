@@ -61,6 +61,8 @@ ENGINE_STATE = "engine."
 """The prefix of the key of an engine's state in the store."""
 CALIBRATION_STATE = "calibration."
 """The prefix of the key of a model's calibration: how its real usage differs from our count."""
+_OBSERVED_TURNS = 3
+"""After a compaction the size of a turn is known from so many turns on."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -359,6 +361,19 @@ class Conversation:
     def turns(self) -> int:
         """The number of replies in view."""
         return sum(message["role"] == "assistant" for message in self.messages)
+
+    @property
+    def turns_by_growth(self) -> int:
+        """How many turns of the size observed since the last compaction would be as large as the messages in view.
+
+        A compaction shortens the turns that it keeps, so that their number says little about later ones. The number of
+        replies in view until enough turns were observed.
+        """
+        size, end = self.size, len(self.messages)
+        since = end - self.view.appended if self.is_compacted else 0
+        replies = sum(message["role"] == "assistant" for message in self.messages[since:])
+        grown = size.between(since, end)
+        return round(size.between(0, end) * replies / grown) if replies >= _OBSERVED_TURNS and grown else self.turns
 
     @property
     def has_open_calls(self) -> bool:

@@ -32,6 +32,10 @@ LATER_TURNS: Final = 10
 """Turns that follow a pause in which the cache expired; in recordings 9, 158, 428 and 435."""
 HANDOFF_SHARE: Final = 0.6
 """Of its budget, the share that a model uses for a handoff: six by a strong model took 50 to 61%."""
+INSTRUCTION_TOKENS: Final = 1_500
+"""Of the instruction that asks a model for a handoff."""
+_USUAL: Final = ModelTarget(None, "claude-sonnet-4-5", host_name="anthropic")
+"""The model whose prices stand for those of a model that has none: a tenth for cached input, five times for output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,18 @@ def early_fold_pays(tokens: int, turns: int, summary: int, target: ModelTarget, 
     return saved > KEPT_SHARE * (cost.cold - cost.warm) + cost.warm + written
 
 
+def handoff_pays(tokens: int, turns: int, summary: int, target: ModelTarget) -> bool:
+    """Whether a fold still pays back if the model writes its handoff, so that a session is not dearer than without.
+
+    Not in sessions of few turns with large results: they get the built-in handoff. A model without a price is taken as
+    one with the usual prices; one that costs nothing always pays.
+    """
+    cost, _ = _costs(tokens, 0, target, "5m")
+    if cost is not None and not cost.cold:
+        return True
+    return early_fold_pays(tokens, turns, summary, _USUAL if cost is None else target)
+
+
 def reports_finished(messages: Sequence[Message]) -> bool:
     """Whether the newest message reports finished work: a text behind tool calls that neither asks nor announces."""
     if not messages or messages[-1]["role"] != "assistant" or calls_of(messages[-1]):
@@ -100,9 +116,10 @@ def reports_finished(messages: Sequence[Message]) -> bool:
 
 
 def _costs(tokens: int, summary: int, target: ModelTarget, ttl: str) -> tuple[NextMessageCost | None, float | None]:
-    """The cost of the next prompt, and of a handoff of so many tokens."""
+    """The cost of the next prompt, and what a handoff of so many tokens costs more than that."""
     model, provider = target.model, target.served_by or None
-    written = _dollars(CanonicalUsage(output_tokens=summary), model, provider, ttl)
+    asked = CanonicalUsage(input_tokens=INSTRUCTION_TOKENS if summary else 0, output_tokens=summary)
+    written = _dollars(asked, model, provider, ttl)
     return next_message_cost(tokens, model, provider, ttl), written
 
 
