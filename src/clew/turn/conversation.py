@@ -594,8 +594,9 @@ class Conversation:
 
     async def compact(self, request: CompactionRequest, ready: PreparedCompaction | None = None) -> Compaction | None:
         """Compact now, with the compaction that was prepared, if any; None if another process did it."""
-        await self.settled()
-        old, base, tell = self.session, self.view.base, self.services.tell
+        await self.settled()  # the view is read again where another process has compacted it
+        old, tell = self.session, self.services.tell
+        base = self.view.base if ready is None else ready.view.base
         outcome, started = Compaction.nothing((), request.tokens), time.monotonic()
 
         async def commit(prepared: PreparedCompaction, lease: Lease) -> None:
@@ -641,7 +642,7 @@ class Conversation:
                 records=prepared.records(),
                 nodes=prepared.nodes(),
             )
-            del self.pending_calls[: len(calls)]
+            self._forget_stored(calls)
             if system is not None:
                 self.view.set_prompt(prompt_message(system))
             await self._show_compacted(prepared, continuation.id)
@@ -694,11 +695,17 @@ class Conversation:
     async def store_pending_calls(self) -> None:
         """Store calls of the summariser that led to no compaction, since they cost something, too."""
         while self.pending_calls:
+            call = self.pending_calls[0]
             try:
-                await self.services.store.record_call(self.session, self.pending_calls[0])
+                await self.services.store.record_call(self.session, call)
             except UnknownSession:  # it was deleted meanwhile
-                await self.services.store.record_call(None, self.pending_calls[0])
-            del self.pending_calls[0]
+                await self.services.store.record_call(None, call)
+            self._forget_stored((call,))
+
+    def _forget_stored(self, calls: Sequence[ModelCall]) -> None:
+        """Remove stored calls of the summariser; others may have removed some of them, or added new ones, meanwhile."""
+        stored = set(map(id, calls))
+        self.pending_calls[:] = [call for call in self.pending_calls if id(call) not in stored]
 
     async def store_engine_state(self) -> None:
         """Store the state of the engine, if it has changed."""
