@@ -279,6 +279,8 @@ class GatewayExchange:
     """The request as far as it was parsed; None where its history cannot be read."""
     had_handle: bool = False
     """Whether `request` has the messages of a handle that the client sent: the handle itself is never sent on."""
+    key: ConversationKey | None = None
+    """Under which its conversation is looked up, once that is known."""
     opened: OpenConversation | None = None
     conversation: Conversation | None = None
     taken: TakenHistory | None = None
@@ -329,7 +331,7 @@ class GatewayExchange:
             return await self._send(None)
         if self.path.wire.has_handles and (handle := await self._handle()) is not None:
             return await self._give_handle(handle)
-        return await self._send(await self.or_fall_back(self._fit()))
+        return await self._send(await self.or_fall_back(self._fit(), self._folded_before))
 
     def end(self) -> None:
         """Let go of the conversation, and report the exchange once all of it is stored."""
@@ -387,8 +389,10 @@ class GatewayExchange:
             return b'"stream":true' in self.raw.replace(b" ", b"")
         return path.wire.is_streamed(body, path) if self.request is None else self.request.is_streamed
 
-    async def or_fall_back(self, work: Awaitable[_Value]) -> _Value | None:
-        """The result of a step before the upstream's call; None if it fails, so that the client's bytes are sent."""
+    async def or_fall_back(
+        self, work: Awaitable[_Value], otherwise: Callable[[], _Value | None] = lambda: None
+    ) -> _Value | None:
+        """The result of a step before the upstream's call; without one, `otherwise` or the client's bytes are sent."""
         try:
             return await work
         except Refusal:
@@ -396,7 +400,7 @@ class GatewayExchange:
         except Exception as problem:
             # The outermost door: the client's request comes first, whatever is wrong here.
             self.fall_back(problem)
-            return None
+            return otherwise()
 
     def fall_back(self, problem: Exception) -> None:
         """Send the client's bytes. The log names the place of the failure only: its text may quote a message."""
@@ -413,19 +417,17 @@ class GatewayExchange:
         if request.wire.compacts_natively and is_native(request):
             self.mode = "observe"
         try:
-            try:
-                return await self.response.waiting_for(self._take(request))
-            except UnknownSession:
-                # The conversation was deleted after it was taken: what its client still sends begins a new one, with
-                # the messages of a handle, which were read before.
-                return await self.response.waiting_for(self._take(self.request or request))
-        except ClewError as problem:
-            self.fall_back(problem)
-        if self.mode != "compact":
+            return await self.response.waiting_for(self._take(request))
+        except UnknownSession:
+            # The conversation was deleted after it was taken: what its client still sends begins a new one, with the
+            # messages of a handle, which were read before.
+            return await self.response.waiting_for(self._take(self.request or request))
+
+    def _folded_before(self) -> Sequence[bytes] | None:
+        """The items to send where the request could not be taken: what was folded stays folded."""
+        if self.request is None or self.key is None or self.mode != "compact":
             return None
-        # What was folded stays folded, also while the store fails.
-        request = self.request or request
-        known = self.gateway.conversations.project(self._key(request), request.items)
+        known = self.gateway.conversations.project(self.key, self.request.items)
         self.is_folded = known is not None
         return known
 
@@ -435,8 +437,8 @@ class GatewayExchange:
             received = request
             request = await without_handle(received, self.gateway.runtime.store, self.caller.owner)
             self.had_handle = self.had_handle or request is not received
-        self.request = request
-        async with self.gateway.conversations.matched(self._key(request), request) as matched:
+        self.request, self.key = request, self._key(request)
+        async with self.gateway.conversations.matched(self.key, request) as matched:
             opened = matched.opened
             self._hold(opened)
             self.conversation = conversation = await opened.take(request, matched, self._target_of(request))
