@@ -45,8 +45,8 @@ from tests.support.gateway import GatewayFlow, gateway_with
 from tests.support.gateway_clients import CLIENTS, CLOUD_CLIENTS, GatewayClient, GeminiClient, MessagesClient
 from tests.support.summaries import handoff_text
 
-MODEL = "anthropic.mock-model"
-"""As Bedrock calls one."""
+MODEL = "anthropic.gpt-4"
+"""As Bedrock calls one. At the prices of gpt-4, whose cached input has no discount, handoffs by the model always pay."""
 WINDOW = 6_000
 WIRES = {**CLIENTS, **CLOUD_CLIENTS}
 MAX_MARKERS = 4
