@@ -46,7 +46,7 @@ from tests.support.gateway_clients import CLIENTS, CLOUD_CLIENTS, GatewayClient,
 from tests.support.summaries import handoff_text
 
 MODEL = "anthropic.gpt-4"
-"""As Bedrock calls one. At the prices of gpt-4, whose cached input has no discount, handoffs by the model always pay."""
+"""As Bedrock calls one. At the prices of gpt-4, whose cached input has no discount, its handoffs always pay."""
 WINDOW = 6_000
 WIRES = {**CLIENTS, **CLOUD_CLIENTS}
 MAX_MARKERS = 4
