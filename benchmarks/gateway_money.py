@@ -104,7 +104,7 @@ class ModelPolicy(GatewayPolicy):
                 tokens = FIXED_TOKENS + blocks.tokens([*view, message])
                 turns = self._turns_by_growth([*view, message])
                 is_time = is_time_to_prepare(tokens, FIXED_TOKENS, turns, self._engine.threshold_tokens)
-                if self._prepared is None and is_time and handoff_pays(tokens, turns, self._summary, TARGET):
+                if self._prepared is None and is_time and self._pays(tokens, turns):
                     self._ask(cache, view, tokens, now)
             view.append(message)
             new.append(message)
@@ -129,8 +129,7 @@ class ModelPolicy(GatewayPolicy):
         if not self._engine.should_compress(tokens) or not (must or pays_back(tokens, turns, MODEL, PRICED_AS)):
             return view
         ready = self._prepared if self._prepared is not None and self._prepared[0] <= now else None
-        pays = handoff_pays(tokens, self._turns_by_growth(view), self._summary, TARGET)
-        if ready is None and not must and (self._prepared or pays):
+        if ready is None and not must and (self._prepared or self._pays(tokens, self._turns_by_growth(view))):
             return view
         done = asyncio.run(self._engine.compress(view, current_tokens=tokens)) if ready is None else ready[2]
         self._prepared = None
@@ -140,6 +139,9 @@ class ModelPolicy(GatewayPolicy):
         self.spent["compactions"] += 1
         self._folded_to = len(done.messages)
         return [*done.messages, *view[ready[1] if ready else len(view) :]]
+
+    def _pays(self, tokens: int, turns: int) -> bool:
+        return handoff_pays(tokens, FIXED_TOKENS, turns, self._summary, TARGET)
 
     def _turns_by_growth(self, view: Sequence[Message]) -> int:
         """As `Conversation.turns_by_growth`."""

@@ -121,6 +121,7 @@ CLIENTS = (
         ("-p", PROMPT, "-m", "gemini-2.5-pro", "--approval-mode", "yolo", "--skip-trust"),
         {"GEMINI_API_KEY": "fake"},
         model="gemini-2.5-pro",
+        is_asked=False,
         # From the thirtieth turn on it asks besides, again and again, whether it goes round in a circle.
         rounds=26,
         own_config=(".gemini/settings.json", '{"ui": {"theme": "GitHub"}}'),

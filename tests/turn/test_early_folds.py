@@ -204,9 +204,9 @@ def test_a_model_is_asked_where_the_turns_of_the_observed_size_pay_for_its_hando
     priced, unpriced = ModelTarget(None, PRICED, host_name="anthropic"), ModelTarget(None, "a-model-nobody-priced")
     free = ModelTarget(None, "llama3", host_name="ollama")
     for target in (priced, unpriced):
-        assert handoff_pays(45_000, 30, 1_900, target)
-        assert not handoff_pays(28_000, 7, 1_200, target)
-    assert handoff_pays(28_000, 1, 1_200, free)
+        assert handoff_pays(45_000, 10_000, 30, 1_900, target)
+        assert not handoff_pays(28_000, 8_000, 7, 1_200, target)
+    assert handoff_pays(28_000, 8_000, 1, 1_200, free)
 
 
 async def test_turns_that_a_compaction_shortened_do_not_count_as_small_ones(tmp_path: Path) -> None:

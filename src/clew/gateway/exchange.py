@@ -102,7 +102,6 @@ from clew.turn import (
     bound_newest,
     call_of,
     cold_fold_pays,
-    handoff_pays,
     is_overflow,
     largest_parts,
 )
@@ -524,8 +523,7 @@ class GatewayExchange:
         if not is_due:
             await self._fold_early(request, opened, conversation, tokens, is_by_model=is_by_model)
         elif is_by_model:
-            summary, target = conversation.summary_tokens, conversation.target
-            may_wait = opened.is_preparing or handoff_pays(tokens, conversation.turns_by_growth, summary, target)
+            may_wait = opened.is_preparing or conversation.is_worth_asking(tokens)
             if await self._use_ready(conversation, tokens):
                 return
             if must or not may_wait:

@@ -41,7 +41,6 @@ from clew.turn import (
     Runtime,
     call_of,
     early_fold_pays,
-    handoff_pays,
     prepared_from_plain,
     prepared_to_plain,
     reports_finished,
@@ -117,8 +116,8 @@ class Handoffs:
         opened.answered = (conversation.session, conversation.view.next_seq)
         tokens, threshold = conversation.size.tokens, conversation.engine.threshold_tokens
         turns, summary = conversation.turns_by_growth, conversation.summary_tokens
-        if is_time_to_prepare(tokens, conversation.size.system + conversation.size.tools, turns, threshold):
-            if handoff_pays(tokens, turns, summary, conversation.target):
+        if is_time_to_prepare(tokens, conversation.size.fixed, turns, threshold):
+            if conversation.is_worth_asking(tokens):
                 _start(self.prepare(opened), self._preparing)
         elif (
             tokens >= FINISHED_AT * threshold

@@ -38,6 +38,7 @@ from clew.turn.fold_prices import (
     NextMessageCost,
     cold_fold_pays,
     early_fold_pays,
+    handoff_pays,
     idle_fold_pays,
     next_message_cost,
     reports_finished,
@@ -385,6 +386,10 @@ class Conversation:
         """The expected length of a handoff that a model writes."""
         budgets = budgets_for(self.window.tokens, self.services.options.settings.compression)
         return int(HANDOFF_SHARE * budgets.max_summary)
+
+    def is_worth_asking(self, tokens: int) -> bool:
+        """Whether the fold of a request of so many tokens still pays back if the main model writes the handoff."""
+        return handoff_pays(tokens, self.size.fixed, self.turns_by_growth, self.summary_tokens, self.target)
 
     async def is_worth_folding_idle(self, ttl: str) -> bool:
         """Whether folding the idle conversation before the provider's cache expires pays."""
