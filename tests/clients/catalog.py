@@ -54,6 +54,7 @@ CLIENTS = (
         "codex",
         ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "mock-model", PROMPT),
         {"OPENAI_API_KEY": "fake"},
+        is_asked=False,
         own_config=(".codex/config.toml", 'model = "gpt-5"\nmodel_context_window = 20000\n'),
     ),
     RealClient(
@@ -180,6 +181,7 @@ CLIENTS = (
         node="22",
         # It shortens each output to some hundred tokens.
         window=16_000,
+        is_asked=False,
     ),
     RealClient(
         "hermes",
