@@ -27,10 +27,10 @@ from _sessions import conversation_files, name_of, sessions_in
 from _table import report
 from clew.config import CompressionSettings
 from clew.engines import Compaction, ContextCompressor, budgets_for
-from clew.gateway.conversations import MUST_FOLD, handoff_pays, is_time_to_prepare, pays_back
+from clew.gateway.conversations import MUST_FOLD, is_time_to_prepare, pays_back
 from clew.messages import Message
 from clew.testing import user
-from clew.turn import HANDOFF_SHARE
+from clew.turn import HANDOFF_SHARE, handoff_pays
 from clew.usage import CanonicalUsage
 from hermes_side import HermesSide, load_hermes
 from money import (
@@ -52,6 +52,7 @@ from money import (
 HYGIENE_SHARE = 0.85
 LEAST_CALLS = 2
 ANSWER_SECONDS = 40.0
+OBSERVED_TURNS = 3
 COLUMNS = (
     "sessions", "count", "window", "way", "calls", "refused", "folds", "hits %", "summaries $", "cost $", "of direct %",
 )  # fmt: skip
@@ -81,6 +82,8 @@ class ModelPolicy(GatewayPolicy):
         super().__init__(window, blocks)
         self.asked: list[CanonicalUsage] = []
         self._summary = int(HANDOFF_SHARE * budgets_for(window, CompressionSettings()).max_summary)
+        self._folded_to = 0
+        """How many messages the last fold left."""
         self._prepared: tuple[float, int, Compaction] | None = None
         """When it is there, how many messages it was made from, and what it makes of them."""
 
@@ -99,9 +102,9 @@ class ModelPolicy(GatewayPolicy):
                 view, new = self._folded(view, tokens, now), []
                 usages.append(with_output(cache.send(view, now), blocks.tokens([message])))
                 tokens = FIXED_TOKENS + blocks.tokens([*view, message])
-                turns = sum(message["role"] == "assistant" for message in view) + 1
-                is_time = is_time_to_prepare(tokens, turns, self._engine.threshold_tokens)
-                if self._prepared is None and is_time and handoff_pays(tokens, turns, self._summary, TARGET):
+                turns = self._turns_by_growth([*view, message])
+                is_time = is_time_to_prepare(tokens, FIXED_TOKENS, turns, self._engine.threshold_tokens)
+                if self._prepared is None and is_time and self._pays(tokens, turns):
                     self._ask(cache, view, tokens, now)
             view.append(message)
             new.append(message)
@@ -126,7 +129,7 @@ class ModelPolicy(GatewayPolicy):
         if not self._engine.should_compress(tokens) or not (must or pays_back(tokens, turns, MODEL, PRICED_AS)):
             return view
         ready = self._prepared if self._prepared is not None and self._prepared[0] <= now else None
-        if ready is None and not must:
+        if ready is None and not must and (self._prepared or self._pays(tokens, self._turns_by_growth(view))):
             return view
         done = asyncio.run(self._engine.compress(view, current_tokens=tokens)) if ready is None else ready[2]
         self._prepared = None
@@ -134,7 +137,19 @@ class ModelPolicy(GatewayPolicy):
             return view
         self._engine.restore(done.state)
         self.spent["compactions"] += 1
+        self._folded_to = len(done.messages)
         return [*done.messages, *view[ready[1] if ready else len(view) :]]
+
+    def _pays(self, tokens: int, turns: int) -> bool:
+        return handoff_pays(tokens, FIXED_TOKENS, turns, self._summary, TARGET)
+
+    def _turns_by_growth(self, view: Sequence[Message]) -> int:
+        """As `Conversation.turns_by_growth`."""
+        new = view[self._folded_to :]
+        replies, grown = sum(message["role"] == "assistant" for message in new), self._blocks.tokens(new)
+        if replies < OBSERVED_TURNS:
+            return sum(message["role"] == "assistant" for message in view)
+        return round(self._blocks.tokens(view) * replies / grown)
 
 
 class Account:

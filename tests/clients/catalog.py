@@ -30,6 +30,9 @@ class RealClient:
     by_turns: tuple[str, str] | None = None
     """Of a program without tools: the shell commands for the first and for every later turn, with `$1` for what is
     said. It is asked `rounds` times."""
+    is_asked: bool = True
+    """Whether its model is asked for a handoff: not where so few, large turns fit its window that this would cost more
+    than it saves."""
     rebuilt_items: int = 0
     """Items at the end of each request that it sends otherwise the next time; what stands before them must stay."""
     wire: str = ""
@@ -51,6 +54,7 @@ CLIENTS = (
         "codex",
         ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "mock-model", PROMPT),
         {"OPENAI_API_KEY": "fake"},
+        is_asked=False,
         own_config=(".codex/config.toml", 'model = "gpt-5"\nmodel_context_window = 20000\n'),
     ),
     RealClient(
@@ -104,6 +108,7 @@ CLIENTS = (
         "opencode",
         ("run", PROMPT),
         {"OPENAI_API_KEY": "fake", "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        is_asked=False,
         # Without $schema it would write one into the file by itself.
         own_config=(
             ".config/opencode/opencode.json",
@@ -117,6 +122,7 @@ CLIENTS = (
         ("-p", PROMPT, "-m", "gemini-2.5-pro", "--approval-mode", "yolo", "--skip-trust"),
         {"GEMINI_API_KEY": "fake"},
         model="gemini-2.5-pro",
+        is_asked=False,
         # From the thirtieth turn on it asks besides, again and again, whether it goes round in a circle.
         rounds=26,
         own_config=(".gemini/settings.json", '{"ui": {"theme": "GitHub"}}'),
@@ -175,6 +181,7 @@ CLIENTS = (
         node="22",
         # It shortens each output to some hundred tokens.
         window=16_000,
+        is_asked=False,
     ),
     RealClient(
         "hermes",
@@ -207,6 +214,7 @@ CLIENTS = (
         {"OPENAI_API_KEY": "fake", "AIDER_ANALYTICS": "false", "AIDER_CHECK_UPDATE": "false"},
         registry="pypi",
         window=24_000,
+        is_asked=False,
         rounds=10,
         lines=1_000,
         rebuilt_items=3,

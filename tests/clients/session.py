@@ -59,7 +59,7 @@ class SessionResult:
             (self.code != 0, f"exit status {self.code}"),
             ("TASK-7" not in self.out or UNKNOWN_TASK in self.out, "it lost its task"),
             (self.folds < 2, f"{self.folds} folds, where two were due"),
-            (self.handoffs == 0 and not client.rebuilt_items, "its model was never asked for a handoff"),
+            (client.is_asked != (self.handoffs > 0), f"its model was asked for {self.handoffs} handoffs"),
             (self.moved > 0, f"{self.moved} requests with a moved beginning"),
             (bool(refused), f"the upstream refused: {refused}"),
             (self.own_compactions > 0, f"{self.own_compactions} compactions by the client itself"),
@@ -97,7 +97,7 @@ async def run_session(
         code, out, err = await run_program(command, environ, work)
         result = SessionResult(client.name, code, out, err)
         judge_requests(upstream.received, result, client.rebuilt_items)
-        result.cost = prompt_dollars(upstream.received)
+        result.cost = prompt_dollars(upstream.received, client.model)
     result.has_changed_config = await asyncio.to_thread(_has_changed, home, client)
     result.left = tuple(await asyncio.to_thread(_left_behind, home))
     return result
@@ -190,11 +190,15 @@ def judge_requests(received: Sequence[ReceivedRequest], result: SessionResult, r
     result.statuses = statuses
 
 
-def prompt_dollars(received: Sequence[ReceivedRequest]) -> float:
-    """What the prompts of all answered requests cost, with a cache that forgets nothing."""
+def prompt_dollars(received: Sequence[ReceivedRequest], model: str) -> float:
+    """What the prompts of all answered requests cost, with a cache that forgets nothing.
+
+    A model that has no price is taken as the usual one of the wire.
+    """
     cache, total = UpstreamCache(), 0.0
     for call in (it for it in received if it.wire and it.status == 200):
-        cost = cost_of(cache.usage_of(call.wire, call.body, 0), _PRICED.get(call.wire, "gpt-5.1"))
+        usage = cache.usage_of(call.wire, call.body, 0)
+        cost = cost_of(usage, model) or cost_of(usage, _PRICED.get(call.wire, "gpt-5.1"))
         total += float(cost.total) if cost else 0.0
     return total
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from clew.events import CompactionStarted, Event
+from clew.gateway import GatewayObserver
 from clew.gateway.items import HistoryHandle
 from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import Upstream, UpstreamAnswer
@@ -174,3 +177,75 @@ async def test_a_handle_is_not_sent_on_while_the_store_is_away(tmp_path: Path) -
             response = await session.post(f"{flow.base_url}/responses", json=body)
             assert response.status == 503 and response.headers["Retry-After"] == "2"
         assert flow.upstream.received == []
+
+
+BREAKS_UNASKED = """
+from clew.engines import ContextCompressor, register_context_engine
+
+class BreaksUnasked(ContextCompressor):
+    name = "breaks-unasked"
+
+    async def compress(self, messages, current_tokens=None, focus_topic=None, force=False):
+        if not force:
+            raise RuntimeError("broken")
+        return await super().compress(messages, current_tokens, focus_topic, force)
+
+def register():
+    register_context_engine("breaks-unasked", BreaksUnasked.of)
+"""
+
+
+async def test_a_request_that_could_not_be_folded_is_sent_with_the_messages_of_its_handle(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins" / "context_engine" / "breaks-unasked"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(BREAKS_UNASKED)
+    environ = {"CLEW_CONTEXT_ENGINE": "breaks-unasked"}
+    async with gateway_with(Upstream(UpstreamAnswer("a")), tmp_path, environ=environ) as flow:
+        handle = json.loads(await post(flow, [*history(6), TRIGGER]))["output"][0]
+        later = [*history(20), user("go on")]
+        await post(flow, [handle, *later])
+        await flow.wait_for_recordings()
+        assert flow.exchanges[-1].is_fallback
+        assert input_of(flow) == [*history(6), *later]
+
+
+async def test_a_handle_is_replaced_where_nothing_is_to_be_changed(tmp_path: Path) -> None:
+    async with gateway_with(Upstream(UpstreamAnswer("a")), tmp_path) as flow:
+        handle = json.loads(await post(flow, [*history(3), TRIGGER]))["output"][0]
+        await post(flow, [handle, user("go on")], {**CODEX, "x-clew-mode": "observe"})
+        assert input_of(flow) == [*history(3), user("go on")]
+
+
+class FoldBegins(GatewayObserver):
+    def __init__(self) -> None:
+        self.has_begun = asyncio.Event()
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, CompactionStarted):
+            self.has_begun.set()
+
+
+async def test_a_conversation_deleted_while_a_request_with_its_handle_waits_begins_anew(tmp_path: Path) -> None:
+    folds = FoldBegins()
+    async with gateway_with(Upstream(UpstreamAnswer("a")), tmp_path, observers=(folds,)) as flow:
+        handle = json.loads(await post(flow, [*history(6), TRIGGER]))["output"][0]
+        await flow.wait_for_recordings()
+        named = HistoryHandle.read(handle["encrypted_content"])
+        assert named is not None
+        lease = await flow.store.take_lease(named.session, "another process", 60.0)
+        assert lease is not None
+        later = [*history(20), user("go on")]
+        folds.has_begun.clear()
+        asked = asyncio.create_task(post(flow, [handle, *later]))
+        await folds.has_begun.wait()
+        await flow.store.release_lease(lease)
+        await flow.store.delete(named.session)
+        await asked
+        sent = input_of(flow)
+        assert not [item for item in sent if item.get("type") == "compaction"]
+        assert sent[-1] == user("go on")
+        await flow.wait_for_recordings()
+        assert not flow.exchanges[-1].is_fallback
+        (root,) = [it for it in await flow.store.list_sessions() if it.kind == "root"]
+        rows = await flow.store.messages((await flow.store.resume(root.id)).id)
+        assert len(rows) == len([*history(6), *later, "a"])

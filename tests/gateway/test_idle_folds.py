@@ -256,7 +256,7 @@ async def test_the_store_knows_when_a_conversation_was_last_answered(
 async def test_a_handoff_that_is_ready_is_used_once_the_cache_has_expired(tmp_path: Path) -> None:
     clock = Clock()
     async with idle_gateway(tmp_path, Model(HANDOFF, says=True), clock, environ={"CLEW_MODEL_NAME": PRICED}) as flow:
-        agent = await filled(flow, share=0.72)
+        agent = await filled(flow, share=0.80)
         assert len(asked(flow)) == 1 and not reasons(flow)
         clock.now += 301
         await agent.turn()

@@ -305,6 +305,20 @@ async def test_nobody_waits_for_a_model_that_does_not_answer(tmp_path: Path) -> 
         await asyncio.wait_for(flow.upstream.hung_up.wait(), 10)
 
 
+@pytest.mark.parametrize("words", [300, 2_500], ids=["many turns", "few large turns"])
+async def test_it_is_asked_where_the_turns_pay_for_it_and_no_fold_waits_for_it_elsewhere(
+    tmp_path: Path, words: int
+) -> None:
+    async with gateway(tmp_path, Model(HANDOFF, says=True)) as flow:
+        agent = Agent(flow, "chat")
+        while not written_by(flow):
+            await agent.turn(words=words)
+            await flow.wait_for_handoffs()
+        is_paid_back = words == 300
+        assert (len(asked(flow)), written_by(flow)) == ((1, [GATEWAY_MODEL]) if is_paid_back else (0, ["built-in"]))
+        assert not [it for it in flow.exchanges if it.fold_waits_for]
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -319,10 +333,10 @@ async def test_nobody_waits_for_a_model_that_does_not_answer(tmp_path: Path) -> 
 async def test_a_failed_attempt_is_repeated_only_after_growth_and_the_client_sees_nothing(
     tmp_path: Path, answer: Step
 ) -> None:
-    async with gateway(tmp_path, Model(answer)) as flow:
+    async with gateway(tmp_path, Model(answer, says=True)) as flow:
         agent = Agent(flow, "chat")
         while not written_by(flow):
-            await agent.turn()
+            await agent.turn(words=300)
             await flow.wait_for_handoffs()
         # From 70 to 95% of the window, one for each twentieth of it at most.
         assert 1 < len(asked(flow)) <= 6

@@ -299,14 +299,14 @@ async def test_clew_serve_logs_each_request_on_stderr(tmp_path: Path) -> None:
 async def test_clew_serve_logs_why_a_fold_waits(tmp_path: Path, form: str) -> None:
     """Between 85% and 95% of the window: a fold that would not pay back, and a handoff that is still being written."""
     stalls = StreamedAnswer(UpstreamAnswer("never written"), stall_after=0)
-    rules = UpstreamRules(window=8_000, pairs=True)
+    rules = UpstreamRules(window=24_000, pairs=True)
     upstream = Upstream(answers=lambda asked: stalls if asked.asks_for_handoff else UpstreamAnswer("ok"), rules=rules)
-    settings = ("model.context_length=8000", "gateway.handoffs=model")
 
-    async def reasons(model: str, sizes: Sequence[int]) -> list[str]:
+    async def reasons(model: str, window: int, sizes: Sequence[int]) -> list[str]:
         """What the log line of each request says; the questions have so many words."""
         found, history = list[str](), [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "ok"}]
-        flags = (word for each in (*settings, f"model.name={model}") for word in ("--set", each))
+        settings = (f"model.context_length={window}", "gateway.handoffs=model", f"model.name={model}")
+        flags = (word for each in settings for word in ("--set", each))
         async with (
             aiohttp.ClientSession() as http,
             clew_serve(tmp_path / model, upstream, "--log", form, *flags) as (address, log),
@@ -323,5 +323,5 @@ async def test_clew_serve_logs_why_a_fold_waits(tmp_path: Path, form: str) -> No
         return found
 
     async with upstream:
-        assert await reasons("claude-sonnet-4-5", [4_600, 1_150]) == ["", "payback"]
-        assert await reasons(GATEWAY_MODEL, [1_000, 1_000, 1_000, 1_000, 1_000, 700]) == [""] * 5 + ["handoff"]
+        assert await reasons("claude-sonnet-4-5", 8_000, [4_600, 1_150]) == ["", "payback"]
+        assert await reasons(GATEWAY_MODEL, 24_000, [1_000] * 17) == [""] * 16 + ["handoff"]

@@ -20,7 +20,7 @@ from tests.support.gateway import GatewayFlow, gateway_with
 
 OUTPUT = "a line of output that says little\n" * 80
 TURNS = 30
-BOUND = "claude-fable-5-1"
+BOUND = "claude-mock-5-1"
 STRICT = UpstreamRules(window=8_000, pairs=True, binds_thinking=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -111,3 +112,46 @@ async def test_where_something_fails_inside_the_bytes_pass_and_that_is_counted(
         assert "clew_gateway_fallbacks_total 2.0" in flow.server.metrics.page().decode()
     assert "a request passes unchanged: RuntimeError in should_compress" in caplog.text
     assert "private words" not in caplog.text
+
+
+BREAKS_LATER = """
+from clew.engines import ContextCompressor, register_context_engine
+
+class BreaksLater(ContextCompressor):
+    name = "breaks-later"
+
+    async def compress(self, messages, *args, **options):
+        if len(messages) > 40:
+            raise RuntimeError("broken")
+        return await super().compress(messages, *args, **options)
+
+def register():
+    register_context_engine("breaks-later", BreaksLater.of)
+"""
+
+
+async def test_what_was_folded_stays_folded_where_something_fails_inside(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins" / "context_engine" / "breaks-later"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(BREAKS_LATER)
+    async with gateway_with(
+        Upstream(*[UpstreamAnswer("a")] * 2), tmp_path, environ={"CLEW_CONTEXT_ENGINE": "breaks-later"}
+    ) as flow:
+        history: list[dict[str, str]] = []
+        sent: list[list[Any]] = []
+        for turns, words in ((15, 520), (60, 100)):
+            for turn in range(turns):
+                history += [
+                    {"role": "user", "content": f"{turn} " + "word " * words},
+                    {"role": "assistant", "content": "ok"},
+                ]
+            history.append({"role": "user", "content": "go on"})
+            body = json.dumps({"model": GATEWAY_MODEL, "messages": history}).encode()
+            await post(flow, "/v1/chat/completions", body)
+            await flow.wait_for_recordings()
+            sent.append(json.loads(flow.upstream.received[-1].raw)["messages"])
+            history.append({"role": "assistant", "content": "a"})
+        assert [record.is_fallback for record in flow.exchanges] == [False, True]
+        first, second = sent
+        assert len(first) < 31 and second[: len(first)] == first
+        assert len(second) == len(first) + 1 + 2 * 60 + 1

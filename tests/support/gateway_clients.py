@@ -54,7 +54,11 @@ class GatewayClient(ABC):
         self._turns = 0
         # Each request over a connection of its own: any process of a gateway may take it.
         connector = aiohttp.TCPConnector(force_close=True)
-        self._http = aiohttp.ClientSession(connector=connector, headers={"Authorization": f"Bearer {credential}"})
+        self._http = aiohttp.ClientSession(
+            connector=connector,
+            headers={"Authorization": f"Bearer {credential}"},
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # a busy machine is no fault of the gateway
+        )
 
     async def __aenter__(self) -> GatewayClient:
         return self

@@ -11,10 +11,11 @@ from pathlib import Path
 from clew.events import CompactionFinished, CompactionStarted, Notice
 from clew.handoff import SYSTEM_NOTE
 from clew.messages import Message, text_of
-from clew.store import NewSession
+from clew.store import AUXILIARY, CallFilter, NewSession
 from clew.testing import assistant, call, system, tool, user
 from clew.testing.scripted import ScriptedProvider, calls, refuses, says
-from clew.turn import TurnOptions, answer, receive
+from clew.turn import TurnOptions, answer, call_of, receive
+from clew.usage import CanonicalUsage
 from tests.support.engines import PlainEngine
 from tests.support.flow import SESSION, Flow, answers, flow_with
 from tests.support.summaries import handoff_text
@@ -196,6 +197,48 @@ async def test_what_a_preview_shows_is_exactly_what_is_then_applied(tmp_path: Pa
         assert list(await flow.view()) == [*prepared.compaction.messages, user("meanwhile")]
         # It was made for a view that is gone now.
         assert not await (await flow.conversation()).apply_compaction(prepared)
+
+
+async def test_a_compaction_that_was_prepared_ahead_is_not_used_once_another_one_has_shortened_the_view(
+    tmp_path: Path,
+) -> None:
+    async with flow_with(ScriptedProvider(), tmp_path) as flow:
+        await talk(flow)
+        conversation = await flow.conversation()
+        prepared = await conversation.prepare_ahead()
+        assert prepared is not None and await conversation.compact_now()
+        assert len(conversation.messages) < len(prepared.view.messages)
+        assert not await conversation.use_prepared(prepared, conversation.size.tokens)
+
+
+async def test_a_prepared_compaction_is_not_used_where_another_process_turns_out_to_have_compacted(
+    tmp_path: Path,
+) -> None:
+    async with (
+        flow_with(ScriptedProvider(), tmp_path) as flow,
+        flow_with(ScriptedProvider(), tmp_path, store=flow.store) as other,
+    ):
+        await talk(flow)
+        conversation = await flow.conversation()
+        prepared = await conversation.prepare_ahead()
+        assert prepared is not None and await other.compact()
+        # Until it is stored nobody knows here.
+        writing = conversation.append_beside([user("go on")])
+        assert not await conversation.use_prepared(prepared, conversation.size.tokens)
+        await writing
+        assert list(await flow.view()) == list(conversation.messages)
+        assert conversation.messages[-1] == user("go on")
+
+
+async def test_calls_of_the_summariser_are_stored_once_each_while_a_conversation_is_closed(tmp_path: Path) -> None:
+    async with flow_with(ScriptedProvider(), tmp_path) as flow:
+        await talk(flow)
+        conversation = await flow.conversation()
+        usage = CanonicalUsage(input_tokens=100, output_tokens=10)
+        conversation.pending_calls += [call_of(usage, conversation.target, AUXILIARY) for _ in range(3)]
+        await asyncio.gather(conversation.drop_prepared(), flow.runtime.forget(SESSION), conversation.compact_now())
+        (stored,) = await flow.store.usage(which=CallFilter())
+        assert (stored.calls, stored.usage.input_tokens) == (3, 300)
 
 
 async def test_a_host_that_does_not_compact_after_a_reply_answers_first_and_fits_the_next_request(

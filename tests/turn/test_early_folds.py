@@ -19,7 +19,7 @@ from clew.providers import Reply
 from clew.store import NewMessage
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import ScriptedProvider, refuses, says
-from clew.turn import next_message_cost, receive, reports_finished
+from clew.turn import ModelTarget, handoff_pays, next_message_cost, receive, reports_finished
 from tests.support.flow import Flow, flow_with
 from tests.support.summaries import handoff_text
 
@@ -198,3 +198,31 @@ def test_the_next_message_costs_more_once_the_cache_has_expired() -> None:
     assert cost is not None
     assert (round(cost.warm, 4), round(cost.cold, 4)) == (0.03, 0.375)
     assert next_message_cost(100_000, "a-model-without-a-price", None) is None
+
+
+def test_a_model_is_asked_where_the_turns_of_the_observed_size_pay_for_its_handoff() -> None:
+    priced, unpriced = ModelTarget(None, PRICED, host_name="anthropic"), ModelTarget(None, "a-model-nobody-priced")
+    free = ModelTarget(None, "llama3", host_name="ollama")
+    for target in (priced, unpriced):
+        assert handoff_pays(45_000, 10_000, 30, 1_900, target)
+        assert not handoff_pays(28_000, 8_000, 7, 1_200, target)
+    assert handoff_pays(28_000, 8_000, 1, 1_200, free)
+
+
+async def test_turns_that_a_compaction_shortened_do_not_count_as_small_ones(tmp_path: Path) -> None:
+    async with flow_with(ScriptedProvider(), tmp_path, window=WINDOW) as flow:
+
+        async def work(turns: int) -> None:
+            for _ in range(turns):
+                at = len((await flow.conversation()).messages)
+                asked: list[Message] = [user(f"Read {at}."), assistant(None, [call("read", {"part": at}, f"c{at}")])]
+                await receive(flow.runtime, flow.session, [*asked, tool(f"c{at}", f"part {at} " + "gears turn " * 300)])
+
+        await work(30)
+        conversation = await flow.conversation()
+        assert conversation.turns_by_growth == 30
+        assert await conversation.compact_now()
+        assert conversation.turns_by_growth == conversation.turns
+        await work(4)
+        size = conversation.size.tokens / conversation.turns_by_growth
+        assert 500 < size < 1_200 and conversation.turns != conversation.turns_by_growth

@@ -29,8 +29,6 @@ from clew.turn import (
     ProjectedConversation,
     Runtime,
     TakenHistory,
-    early_fold_pays,
-    next_message_cost,
 )
 from clew.usage import CanonicalUsage, cost_of
 
@@ -40,29 +38,18 @@ MUST_FOLD = 0.95
 
 PREPARE_AT = 0.70 / 0.85
 """Of the threshold: 70% of the window, or less where the client reserves room for output."""
-_LEAD_TURNS = 5
+_LEAD_TURNS = 2
 """A model begins to write so many turns before the threshold: it takes about two, and later messages stay in view."""
 
-_WORTH = 2
-"""A model's handoff may cost this many times what the fold saves: it is far better than the built-in one."""
 
-
-def is_time_to_prepare(tokens: int, turns: int, threshold: int) -> bool:
+def is_time_to_prepare(tokens: int, fixed: int, turns: int, threshold: int) -> bool:
     """Whether to begin a handoff, so that it is written when the conversation reaches the threshold.
 
-    From 70% of the window on, and no earlier than needed: later messages stay in view after the handoff.
+    From 70% of the window on, and no earlier than needed: later messages stay in view after the handoff. `fixed` tokens
+    are those of system prompt and tools, which do not grow with the turns.
     """
-    growth = tokens / max(1, turns)
+    growth = (tokens - fixed) / max(1, turns)
     return tokens >= PREPARE_AT * threshold and tokens + _LEAD_TURNS * growth >= threshold
-
-
-def handoff_pays(tokens: int, turns: int, summary: int, target: ModelTarget) -> bool:
-    """Whether a handoff of `summary` tokens by the model is worth its cost; True without a price.
-
-    In a session of a few turns with large results it is not: there the built-in handoff is used.
-    """
-    cost = next_message_cost(tokens, target.model, target.served_by or None)
-    return cost is None or not cost.cold or early_fold_pays(tokens, _WORTH * turns, summary, target)
 
 
 def pays_back(tokens: int, turns: int, model: str, provider: str | None) -> bool:

@@ -276,6 +276,10 @@ class GatewayExchange:
     """Of the upstream that is asked."""
     request: WireRequest | None = None
     """The request as far as it was parsed; None where its history cannot be read."""
+    had_handle: bool = False
+    """Whether `request` has the messages of a handle that the client sent: the handle itself is never sent on."""
+    key: ConversationKey | None = None
+    """Under which its conversation is looked up, once that is known."""
     opened: OpenConversation | None = None
     conversation: Conversation | None = None
     taken: TakenHistory | None = None
@@ -326,7 +330,7 @@ class GatewayExchange:
             return await self._send(None)
         if self.path.wire.has_handles and (handle := await self._handle()) is not None:
             return await self._give_handle(handle)
-        return await self._send(await self.or_fall_back(self._fit()))
+        return await self._send(await self.or_fall_back(self._fit(), self._folded_before))
 
     def end(self) -> None:
         """Let go of the conversation, and report the exchange once all of it is stored."""
@@ -384,8 +388,10 @@ class GatewayExchange:
             return b'"stream":true' in self.raw.replace(b" ", b"")
         return path.wire.is_streamed(body, path) if self.request is None else self.request.is_streamed
 
-    async def or_fall_back(self, work: Awaitable[_Value]) -> _Value | None:
-        """The result of a step before the upstream's call; None if it fails, so that the client's bytes are sent."""
+    async def or_fall_back(
+        self, work: Awaitable[_Value], otherwise: Callable[[], _Value | None] = lambda: None
+    ) -> _Value | None:
+        """The result of a step before the upstream's call; without one, `otherwise` or the client's bytes are sent."""
         try:
             return await work
         except Refusal:
@@ -393,7 +399,7 @@ class GatewayExchange:
         except Exception as problem:
             # The outermost door: the client's request comes first, whatever is wrong here.
             self.fall_back(problem)
-            return None
+            return otherwise()
 
     def fall_back(self, problem: Exception) -> None:
         """Send the client's bytes. The log names the place of the failure only: its text may quote a message."""
@@ -410,31 +416,28 @@ class GatewayExchange:
         if request.wire.compacts_natively and is_native(request):
             self.mode = "observe"
         try:
-            try:
-                return await self.response.waiting_for(self._take(request))
-            except UnknownSession:
-                # The conversation was deleted after it was taken: what its client still sends begins a new one, with
-                # the messages of a handle, which were read before.
-                return await self.response.waiting_for(self._take(self.request or request, received=request))
-        except ClewError as problem:
-            self.fall_back(problem)
-        if self.mode != "compact":
+            return await self.response.waiting_for(self._take(request))
+        except UnknownSession:
+            # The conversation was deleted after it was taken: what its client still sends begins a new one, with the
+            # messages of a handle, which were read before.
+            return await self.response.waiting_for(self._take(self.request or request))
+
+    def _folded_before(self) -> Sequence[bytes] | None:
+        """The items to send where the request could not be taken: what was folded stays folded."""
+        if self.request is None or self.key is None or self.mode != "compact":
             return None
-        # What was folded stays folded, also while the store fails.
-        known = self.gateway.conversations.project(self._key(request), request.items)
+        known = self.gateway.conversations.project(self.key, self.request.items)
         self.is_folded = known is not None
         return known
 
-    async def _take(self, request: WireRequest, received: WireRequest | None = None) -> Sequence[bytes] | None:
-        """Bring the request into its conversation, fold that where due, and give the items to send.
-
-        `received` is the request of the client, where `request` has the messages of its handle already.
-        """
-        received = received or request
+    async def _take(self, request: WireRequest) -> Sequence[bytes] | None:
+        """Bring the request into its conversation, fold that where due, and give the items to send."""
         if request.wire.has_handles:
-            request = await without_handle(request, self.gateway.runtime.store, self.caller.owner)
-        self.request = request
-        async with self.gateway.conversations.matched(self._key(request), request) as matched:
+            received = request
+            request = await without_handle(received, self.gateway.runtime.store, self.caller.owner)
+            self.had_handle = self.had_handle or request is not received
+        self.request, self.key = request, self._key(request)
+        async with self.gateway.conversations.matched(self.key, request) as matched:
             opened = matched.opened
             self._hold(opened)
             self.conversation = conversation = await opened.take(request, matched, self._target_of(request))
@@ -450,8 +453,7 @@ class GatewayExchange:
                     self.conversation = conversation = own
                     await self._fold_if_due(request, opened, conversation)
                 self._lower_output(conversation)
-            shown = await self._show(request, opened, conversation)
-            return list(request.items) if shown is None and request is not received else shown
+            return await self._show(request, opened, conversation)
 
     def _key(self, request: WireRequest) -> ConversationKey:
         """Under which the conversation of a request is looked up."""
@@ -521,10 +523,12 @@ class GatewayExchange:
         if not is_due:
             await self._fold_early(request, opened, conversation, tokens, is_by_model=is_by_model)
         elif is_by_model:
-            is_used = await self._use_ready(conversation, tokens)
-            if must and not is_used:
+            may_wait = opened.is_preparing or conversation.is_worth_asking(tokens)
+            if await self._use_ready(conversation, tokens):
+                return
+            if must or not may_wait:
                 await conversation.compact_at_once(tokens)
-            elif not is_used:
+            else:
                 self.fold_waits_for = "handoff"
 
     async def _fold_early(
@@ -743,7 +747,7 @@ class GatewayExchange:
             shown, fields = self.recall.items(shown), self.recall.fields()
         if self.gateway.options.adds_breakpoints and self.mode != "observe" and wants_breakpoints(request):
             return request.with_items(marked_items(shown), max_output, {**marked_prompt(request), **fields})
-        is_same = items is None and max_output in (None, request.max_output) and not fields
+        is_same = items is None and not self.had_handle and max_output in (None, request.max_output) and not fields
         return self.raw if is_same else request.with_items(shown, max_output, fields)
 
     def _keep_sent(self, url: str, headers: CIMultiDict[str], body: bytes) -> None:

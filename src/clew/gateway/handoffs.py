@@ -24,7 +24,6 @@ from clew.gateway.admission import Caller, Callers, where_it_failed
 from clew.gateway.conversations import (
     OpenConversation,
     UpstreamRequest,
-    handoff_pays,
     is_time_to_prepare,
 )
 from clew.gateway.upstream import ReplyReader, Upstreams, UpstreamUnreachable, read_error
@@ -116,9 +115,9 @@ class Handoffs:
         opened.cached_until = None if ttl is None else self._clock() - seconds + CACHE_SECONDS[ttl]
         opened.answered = (conversation.session, conversation.view.next_seq)
         tokens, threshold = conversation.size.tokens, conversation.engine.threshold_tokens
-        turns, summary = conversation.turns, conversation.summary_tokens
-        if is_time_to_prepare(tokens, turns, threshold):
-            if handoff_pays(tokens, turns, summary, conversation.target):
+        turns, summary = conversation.turns_by_growth, conversation.summary_tokens
+        if is_time_to_prepare(tokens, conversation.size.fixed, turns, threshold):
+            if conversation.is_worth_asking(tokens):
                 _start(self.prepare(opened), self._preparing)
         elif (
             tokens >= FINISHED_AT * threshold

@@ -25,7 +25,7 @@ from typing import Any
 
 from clew.errors import StoreError, UnknownSession
 from clew.gateway.admission import Refusal
-from clew.gateway.wires import WireRequest, read_json, write_json
+from clew.gateway.wires import WireRequest, read_object, write_json
 from clew.messages import written
 from clew.store import Store, StoredMessage
 
@@ -53,8 +53,8 @@ def without_thinking(item: bytes) -> bytes:
     """A message of Anthropic's wire without its thinking; the very bytes where it has none."""
     if b'thinking"' not in item:
         return item
-    message = read_json(item)
-    content = message.get("content") if isinstance(message, dict) else None
+    message = read_object(item)
+    content = message.get("content")
     if not isinstance(content, list):
         return item
     kept = [block for block in content if not _is_thinking(block)]
@@ -86,8 +86,8 @@ def marked_prompt(request: WireRequest) -> dict[str, bytes]:
 
 
 def _marked_item(raw: bytes) -> bytes:
-    item = read_json(raw)
-    content = item.get("content") if isinstance(item, dict) else None
+    item = read_object(raw)
+    content = item.get("content")
     return write_json({**item, "content": _marked(content)}) if content else raw
 
 
@@ -129,10 +129,8 @@ class HistoryHandle:
 
 def asks_for_handle(request: WireRequest) -> bool:
     """Whether the last item of a request asks for a compaction."""
-    if not request.items or _TRIGGER not in request.items[-1]:
-        return False
-    item = read_json(request.items[-1])
-    return isinstance(item, dict) and item.get("type") == _TRIGGER.decode()
+    last = request.items[-1] if request.items else b""
+    return _TRIGGER in last and read_object(last).get("type") == _TRIGGER.decode()
 
 
 async def without_handle(request: WireRequest, store: Store, owner: str) -> WireRequest:
@@ -174,13 +172,11 @@ def is_native(request: WireRequest) -> bool:
         return False
     if "compaction" in request.body or _COMPACT in request.body.field("context_management"):
         return True
-    return any(_is_native_item(read_json(item)) for item in request.items if b'"compaction"' in item)
+    return any(_is_native_item(read_object(item)) for item in request.items if b'"compaction"' in item)
 
 
-def _is_native_item(item: Any) -> bool:
+def _is_native_item(item: dict[str, Any]) -> bool:
     """Whether an item, or a block of one, is a compaction of the provider's own."""
-    if not isinstance(item, dict):
-        return False
     if item.get("type") == "compaction":
         return HistoryHandle.read(item.get("encrypted_content")) is None
     content = item.get("content")
@@ -192,8 +188,8 @@ def _is_native_item(item: Any) -> bool:
 def _last_handle(request: WireRequest) -> tuple[int, HistoryHandle] | None:
     for at in range(len(request.items) - 1, -1, -1):
         if _MARK.encode() in request.items[at]:
-            item = read_json(request.items[at])
-            handle = HistoryHandle.read(item.get("encrypted_content")) if isinstance(item, dict) else None
+            item = read_object(request.items[at])
+            handle = HistoryHandle.read(item.get("encrypted_content"))
             if handle is not None and item.get("type") == "compaction":
                 return at, handle
     return None

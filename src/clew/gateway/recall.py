@@ -31,7 +31,7 @@ from clew.gateway.wires import (
     WireRequest,
     bounded_cache,
     join_items,
-    read_json,
+    read_object,
     write_json,
 )
 from clew.messages import DialectName, History, Item, ToolCall, arguments_of_call, calls_of, name_of_call, text_of
@@ -237,7 +237,7 @@ def _with_results(
 def _is_result(item: bytes) -> bool:
     if b'"tool"' not in item and b"_call_output" not in item:
         return False
-    value = read_json(item)
+    value = read_object(item)
     return value.get("role") == "tool" or str(value.get("type", "")).endswith("_call_output")
 
 

@@ -128,6 +128,12 @@ def read_json(raw: bytes) -> Any:
         raise UnreadableBody(str(error)) from error
 
 
+def read_object(raw: bytes) -> dict[str, Any]:
+    """The fields of a JSON object, none of another value; raises `UnreadableBody`."""
+    value = read_json(raw)
+    return value if isinstance(value, dict) else {}
+
+
 def write_json(value: Any) -> bytes:
     """A JSON value without blanks; in ASCII only where a lone surrogate leaves no other way."""
     try:
@@ -614,8 +620,7 @@ def _is_prompt(item: bytes) -> bool:
     found = _ROLE.search(item)
     if found is None or found[1].decode() not in _PROMPT_ROLES:
         return False
-    value = read_json(item)
-    return isinstance(value, dict) and value.get("role") in _PROMPT_ROLES
+    return read_object(item).get("role") in _PROMPT_ROLES
 
 
 @bounded_cache(_CACHED_BYTES)

@@ -150,6 +150,11 @@ class ConversationSize:
         return self._tools
 
     @property
+    def fixed(self) -> int:
+        """Counted tokens of system prompt and tools, which no compaction makes smaller."""
+        return self._system + self._tools
+
+    @property
     def counts(self) -> list[int]:
         """The count of every message, for a store to keep."""
         return [after - before for before, after in zip(self._sums, self._sums[1:], strict=False)]

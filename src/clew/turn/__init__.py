@@ -28,6 +28,7 @@ from clew.turn.fold_prices import (
     NextMessageCost,
     cold_fold_pays,
     early_fold_pays,
+    handoff_pays,
     next_message_cost,
     reports_finished,
 )
@@ -117,6 +118,7 @@ __all__ = [
     "found_label",
     "found_texts",
     "handoff_of",
+    "handoff_pays",
     "handoff_text_of",
     "hit_text",
     "is_message_name",

@@ -38,6 +38,7 @@ from clew.turn.fold_prices import (
     NextMessageCost,
     cold_fold_pays,
     early_fold_pays,
+    handoff_pays,
     idle_fold_pays,
     next_message_cost,
     reports_finished,
@@ -61,6 +62,8 @@ ENGINE_STATE = "engine."
 """The prefix of the key of an engine's state in the store."""
 CALIBRATION_STATE = "calibration."
 """The prefix of the key of a model's calibration: how its real usage differs from our count."""
+_OBSERVED_TURNS = 3
+"""After a compaction the size of a turn is known from so many turns on."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -361,6 +364,19 @@ class Conversation:
         return sum(message["role"] == "assistant" for message in self.messages)
 
     @property
+    def turns_by_growth(self) -> int:
+        """How many turns of the size observed since the last compaction would be as large as the messages in view.
+
+        A compaction shortens the turns that it keeps, so that their number says little about later ones. The number of
+        replies in view until enough turns were observed.
+        """
+        size, end = self.size, len(self.messages)
+        since = end - self.view.appended if self.is_compacted else 0
+        replies = sum(message["role"] == "assistant" for message in self.messages[since:])
+        grown = size.between(since, end)
+        return round(size.between(0, end) * replies / grown) if replies >= _OBSERVED_TURNS and grown else self.turns
+
+    @property
     def has_open_calls(self) -> bool:
         """Whether calls of tools wait for their results."""
         return self.view.open_group() < len(self.messages)
@@ -370,6 +386,10 @@ class Conversation:
         """The expected length of a handoff that a model writes."""
         budgets = budgets_for(self.window.tokens, self.services.options.settings.compression)
         return int(HANDOFF_SHARE * budgets.max_summary)
+
+    def is_worth_asking(self, tokens: int) -> bool:
+        """Whether the fold of a request of so many tokens still pays back if the main model writes the handoff."""
+        return handoff_pays(tokens, self.size.fixed, self.turns_by_growth, self.summary_tokens, self.target)
 
     async def is_worth_folding_idle(self, ttl: str) -> bool:
         """Whether folding the idle conversation before the provider's cache expires pays."""
@@ -531,9 +551,10 @@ class Conversation:
     async def use_prepared(self, prepared: PreparedCompaction, tokens: int, reason: str = "preflight") -> bool:
         """Apply a prepared compaction to a request of so many tokens; False if it cannot be used any more."""
         async with self.locks.compaction:
+            if not self.view.starts_with(prepared.view):
+                return False
             measured = prepared.measured(self.view, tokens)
-            is_enough = measured.compaction.tokens_after < self.engine.get_status().threshold_tokens
-            if not is_enough or not self.view.starts_with(prepared.view):
+            if measured.compaction.tokens_after >= self.engine.get_status().threshold_tokens:
                 return False
             await self.drop_prepared()
             done = await self.compact_or_keep(CompactionRequest(reason, tokens), prepared)
@@ -578,8 +599,9 @@ class Conversation:
 
     async def compact(self, request: CompactionRequest, ready: PreparedCompaction | None = None) -> Compaction | None:
         """Compact now, with the compaction that was prepared, if any; None if another process did it."""
-        await self.settled()
-        old, base, tell = self.session, self.view.base, self.services.tell
+        await self.settled()  # the view is read again where another process has compacted it
+        old, tell = self.session, self.services.tell
+        base = self.view.base if ready is None else ready.view.base
         outcome, started = Compaction.nothing((), request.tokens), time.monotonic()
 
         async def commit(prepared: PreparedCompaction, lease: Lease) -> None:
@@ -625,7 +647,7 @@ class Conversation:
                 records=prepared.records(),
                 nodes=prepared.nodes(),
             )
-            del self.pending_calls[: len(calls)]
+            self._forget_stored(calls)
             if system is not None:
                 self.view.set_prompt(prompt_message(system))
             await self._show_compacted(prepared, continuation.id)
@@ -678,11 +700,17 @@ class Conversation:
     async def store_pending_calls(self) -> None:
         """Store calls of the summariser that led to no compaction, since they cost something, too."""
         while self.pending_calls:
+            call = self.pending_calls[0]
             try:
-                await self.services.store.record_call(self.session, self.pending_calls[0])
+                await self.services.store.record_call(self.session, call)
             except UnknownSession:  # it was deleted meanwhile
-                await self.services.store.record_call(None, self.pending_calls[0])
-            del self.pending_calls[0]
+                await self.services.store.record_call(None, call)
+            self._forget_stored((call,))
+
+    def _forget_stored(self, calls: Sequence[ModelCall]) -> None:
+        """Remove stored calls of the summariser; others may have removed some of them, or added new ones, meanwhile."""
+        stored = set(map(id, calls))
+        self.pending_calls[:] = [call for call in self.pending_calls if id(call) not in stored]
 
     async def store_engine_state(self) -> None:
         """Store the state of the engine, if it has changed."""

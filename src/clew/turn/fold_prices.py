@@ -32,6 +32,10 @@ LATER_TURNS: Final = 10
 """Turns that follow a pause in which the cache expired; in recordings 9, 158, 428 and 435."""
 HANDOFF_SHARE: Final = 0.6
 """Of its budget, the share that a model uses for a handoff: six by a strong model took 50 to 61%."""
+INSTRUCTION_TOKENS: Final = 1_500
+"""Of the instruction that asks a model for a handoff."""
+_USUAL: Final = ModelTarget(None, "claude-sonnet-4-5", host_name="anthropic")
+"""The model whose prices stand for those of a model that has none: a tenth for cached input, five times for output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +76,31 @@ def cold_fold_pays(tokens: int, target: ModelTarget, ttl: str = "5m") -> bool:
     return cost is not None and cost.cold > cost.warm
 
 
-def early_fold_pays(tokens: int, turns: int, summary: int, target: ModelTarget, ttl: str = "5m") -> bool:
+def early_fold_pays(
+    tokens: int, turns: int, summary: int, target: ModelTarget, ttl: str = "5m", *, fixed: int = 0
+) -> bool:
     """Whether the expected turns pay for a fold with a handoff by the model.
 
-    A session that has had so many turns has as many more, on average.
+    A session that has had so many turns has as many more, on average. `fixed` tokens of the prompt are not folded.
     """
     cost, written = _costs(tokens, summary, target, ttl)
     if cost is None or written is None:
         return False
-    saved = turns * (1 - KEPT_SHARE) * cost.warm
-    return saved > KEPT_SHARE * (cost.cold - cost.warm) + cost.warm + written
+    folded = (tokens - fixed) / max(1, tokens)
+    saved = turns * (1 - KEPT_SHARE) * folded * cost.warm
+    return saved > KEPT_SHARE * folded * (cost.cold - cost.warm) + cost.warm + written
+
+
+def handoff_pays(tokens: int, fixed: int, turns: int, summary: int, target: ModelTarget) -> bool:
+    """Whether a fold still pays back if the model writes its handoff, so that a session is not dearer than without.
+
+    Not in sessions of few turns with large results: they get the built-in handoff. `fixed` tokens are those of system
+    prompt and tools. A model without a price is taken as one with the usual prices; one that costs nothing always pays.
+    """
+    cost, _ = _costs(tokens, 0, target, "5m")
+    if cost is not None and not cost.cold:
+        return True
+    return early_fold_pays(tokens, turns, summary, _USUAL if cost is None else target, fixed=fixed)
 
 
 def reports_finished(messages: Sequence[Message]) -> bool:
@@ -100,9 +119,10 @@ def reports_finished(messages: Sequence[Message]) -> bool:
 
 
 def _costs(tokens: int, summary: int, target: ModelTarget, ttl: str) -> tuple[NextMessageCost | None, float | None]:
-    """The cost of the next prompt, and of a handoff of so many tokens."""
+    """The cost of the next prompt, and what a handoff of so many tokens costs more than that."""
     model, provider = target.model, target.served_by or None
-    written = _dollars(CanonicalUsage(output_tokens=summary), model, provider, ttl)
+    asked = CanonicalUsage(input_tokens=INSTRUCTION_TOKENS if summary else 0, output_tokens=summary)
+    written = _dollars(asked, model, provider, ttl)
     return next_message_cost(tokens, model, provider, ttl), written
 
 
