@@ -32,9 +32,16 @@ _KEY_CHARS = 4
 
 def prefixed_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[SecretFinding]:
     """The secrets of the catalog in a text of one byte per character, within its candidates."""
+    escapes = [row for row in _ESCAPES if row[0] in text]
+    middles = [middle for middle in _MIDDLES if middle[0] in text]
     for first, last in candidates:
-        piece = _without_escapes(text[first:last])
-        for start, end, kind in (*_by_start(piece), *_by_middle(piece)):
+        piece = text[first:last]
+        for sign, escape in escapes:
+            if sign in piece:
+                piece = escape.sub(_as_spaces, piece)
+        for start, end, kind in _by_start(piece) if _ANY_START.search(piece) else ():
+            yield SecretFinding(first + start, first + end, kind.name)
+        for start, end, kind in _by_middle(piece, middles) if middles else ():
             yield SecretFinding(first + start, first + end, kind.name)
 
 
@@ -111,9 +118,11 @@ def _by_start(piece: bytes) -> Iterator[tuple[int, int, SecretKind]]:
                 break
 
 
-def _by_middle(piece: bytes) -> Iterator[tuple[int, int, SecretKind]]:
+def _by_middle(
+    piece: bytes, middles: Sequence[tuple[bytes, re.Pattern[bytes], SecretKind]]
+) -> Iterator[tuple[int, int, SecretKind]]:
     """Those whose known literal is in the middle."""
-    for literal, pattern, kind in _MIDDLES:
+    for literal, pattern, kind in middles:
         for match in pattern.finditer(piece) if literal in piece else ():
             start = match.start() - (kind.before.low if kind.before else 0)
             if kind.check(piece[start : match.end()]):
