@@ -186,22 +186,23 @@ def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
             yield from _finding(text, match.end())
 
 
+_READS = (b" -S", b"passwd", b"token", b"password-stdin", b"passphrase-fd", b"pass ")
+
+
 def echoed_password(text: bytes, at: int) -> SecretFinding | None:
     """What is written to the command at that place: `echo ... | sudo -S`, `echo user:... | chpasswd`."""
+    if not text.startswith(_READS, at):
+        return None
     before = max(0, at - _COMMAND_CHARS)
     if text.find(b"echo ", before, at) < 0 and text.find(b"printf ", before, at) < 0:
-        return _here_string(text, at) if text.startswith(b" -S", at) else None
-    line = text[max(0, at - _COMMAND_CHARS) : at].rpartition(b"\n")[2]
-    if b"|" not in line:
-        return None
-    echo = _ECHO.search(line)
+        return _here_string(text, at)
+    line = text[before:at].rpartition(b"\n")[2]
+    echo = _ECHO.search(line) if b"|" in line else None
     if echo is None or is_placeholder(echo["value"]) or echo["value"].startswith(b"$"):
         return None
-    start = at - len(line) + echo.start("value")
-    rest = text[at : at + 24]
-    reads = rest.startswith((b" -S", b"passwd", b"token", b"password-stdin", b"passphrase-fd", b"pass "))
-    if not reads or (echo["user"] and not echo["reader"].endswith(b"ch")):
+    if echo["user"] and not echo["reader"].endswith(b"ch"):
         return None
+    start = at - len(line) + echo.start("value")
     return SecretFinding(start, start + len(echo["value"]), "password")
 
 

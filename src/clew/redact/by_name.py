@@ -100,12 +100,13 @@ _LOOK_AHEAD = 80
 
 
 def _in_line(text: bytes, at: int) -> SecretFinding | None:
-    for match in _ODD_WORD.finditer(text, at, at + _LOOK_AHEAD):
-        if b"\n" in text[at : match.start()] or b"\\n" in text[at : match.start()]:
-            break
+    end = text.find(b"\n", at, at + _LOOK_AHEAD)
+    if not has_symbol(rest := text[at : end if end >= 0 else at + _LOOK_AHEAD].partition(b"\\n")[0]):
+        return None
+    for match in _ODD_WORD.finditer(rest):
         value = match[0].rstrip(_TRAILING)
         if has_four_classes(value) and not _IS_CODE.search(value):
-            return SecretFinding(match.start(), match.start() + len(value), "password")
+            return SecretFinding(at + match.start(), at + match.start() + len(value), "password")
     return None
 
 
@@ -502,8 +503,8 @@ def _assignment(word: bytes, shortest: int, only_if: bytes, before: bytes, other
     value = (
         rb"(?:[fbru]{0,2}(?P<quote>%(quote)b)"
         rb"(?P<quoted>(?:[^\"'`\\\s]|\\/|[ ](?=[^\"'`\\\s])){%(shortest)d,1024}+)(?P=quote)"
-        rb"|(?P<bare>(?=%(char_or)b{%(shortest)d})%(char)b{1,512}+(?:&(?=[a-z0-9])(?![\w.-]{1,40}=)%(char)b{1,128}+){0,3}+={0,3})(?P<after>.?))"
-    ) % {b"quote": QUOTE, b"shortest": shortest, b"char": _BARE_CHAR, b"char_or": _BARE_CHAR.replace(b"&", b"")}
+        rb"|(?P<bare>%(char)b{%(shortest)d,512}+(?:&(?=[a-z0-9])(?![\w.-]{1,40}=)%(char)b{1,128}+)?={0,3})(?P<after>.?))"
+    ) % {b"quote": QUOTE, b"shortest": shortest, b"char": _BARE_CHAR}
     # A placeholder is no name.
     return lazy_pattern(
         rb"(?s)%b(?<!\[redacted:%b)%b(?=%b%b(?:%b|%b)%b|%b)"

@@ -97,7 +97,7 @@ def _findings(searched: SearchedText, *, is_decoded: bool = False) -> list[Secre
         found += named_secrets(searched)
     found += secrets_in_commands(raw)
     if candidates:
-        found += generated_values(searched, candidates)
+        found += generated_values(searched, candidates, {one.start for one in found})
     return found
 
 
