@@ -649,8 +649,13 @@ _SETTER = lazy_pattern(rb"(?i)(?:.*\.)?(?:(?:with|set)[a-z_]*|password|pass|api_
 _FEWEST_LETTERS = 20
 
 
+_BEFORE_KEY = tuple(
+    b"%b " % word for word in b"api access secret private license product master encryption signing shared wep".split()
+)
+
+
 def _is_after_api(text: bytes, name_start: int) -> bool:
-    return text[max(0, name_start - 8) : name_start].lower().endswith((b"api ", b"access ", b"secret ", b"private "))
+    return text[max(0, name_start - 12) : name_start].lower().endswith(_BEFORE_KEY)
 
 
 def name_start_of(text: bytes, at: int) -> int:
