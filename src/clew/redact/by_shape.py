@@ -33,7 +33,6 @@ _KEY_CHARS = 4
 def prefixed_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[SecretFinding]:
     """The secrets of the catalog in a text of one byte per character, within its candidates."""
     escapes = [row for row in _ESCAPES if row[0] in text]
-    middles = [middle for middle in _MIDDLES if middle[0] in text]
     for first, last in candidates:
         piece = text[first:last]
         for sign, escape in escapes:
@@ -41,8 +40,10 @@ def prefixed_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iter
                 piece = escape.sub(_as_spaces, piece)
         for start, end, kind in _by_start(piece) if _ANY_START.search(piece) else ():
             yield SecretFinding(first + start, first + end, kind.name)
-        for start, end, kind in _by_middle(piece, middles) if middles else ():
-            yield SecretFinding(first + start, first + end, kind.name)
+        for middle in _MIDDLES:
+            if middle[0] in piece:
+                for start, end, kind in _by_middle(piece, *middle[1:]):
+                    yield SecretFinding(first + start, first + end, kind.name)
 
 
 # A key that a line end cuts: the end of one line and the start of the next, behind an indent, quote or diff mark.
@@ -118,15 +119,12 @@ def _by_start(piece: bytes) -> Iterator[tuple[int, int, SecretKind]]:
                 break
 
 
-def _by_middle(
-    piece: bytes, middles: Sequence[tuple[bytes, re.Pattern[bytes], SecretKind]]
-) -> Iterator[tuple[int, int, SecretKind]]:
-    """Those whose known literal is in the middle."""
-    for literal, pattern, kind in middles:
-        for match in pattern.finditer(piece) if literal in piece else ():
-            start = match.start() - (kind.before.low if kind.before else 0)
-            if kind.check(piece[start : match.end()]):
-                yield start, match.end(), kind
+def _by_middle(piece: bytes, pattern: re.Pattern[bytes], kind: SecretKind) -> Iterator[tuple[int, int, SecretKind]]:
+    """Those of a kind whose known literal is in the middle."""
+    for match in pattern.finditer(piece):
+        start = match.start() - (kind.before.low if kind.before else 0)
+        if kind.check(piece[start : match.end()]):
+            yield start, match.end(), kind
 
 
 def key_candidates(text: bytes) -> list[tuple[int, int]]:

@@ -132,7 +132,7 @@ _FORMS = (
     ("\\", None, _ESCAPES),
     # Names and values in a query that is a value itself, and JSON in one or in HTML.
     (
-        "%",
+        "%3",
         lazy_pattern(r"%3[dD][A-Za-z0-9_%~.+/-]{6}|%22%3[aA]"),
         lazy_pattern(
             r"%(?P<code>(?<=[A-Za-z_]%)3[dD](?=[A-Za-z0-9_%~.+/-]{6})|26(?=[\w.-]{1,40}%3[dD])|22|(?<=%22%)3[aA])"
