@@ -16,8 +16,8 @@ from clew.lazy import lazy_pattern
 from clew.messages import Message
 from clew.redact.by_context import secrets_in_commands, secrets_in_context
 from clew.redact.by_name import named_secrets, secret_under
-from clew.redact.by_randomness import generated_values
 from clew.redact.by_shape import (
+    generated_values,
     key_bodies,
     key_candidates,
     prefixed_secrets,
