@@ -84,6 +84,21 @@ def test_a_search_of_everything_is_asked_about(project: Path, folder: str) -> No
     assert asks(f"grep -r x {folder}", project)
 
 
+@pytest.mark.parametrize(
+    "name",
+    """.envrc .dev.vars local.settings.json a.p8 client.ovpn wg0.conf secring.gpg client_secret_1.apps.json
+    x-firebase-adminsdk-2.json kubeconfig prod.kubeconfig .vault_pass .databrickscfg .terraformrc .passwd-s3fs .secrets
+    .token rclone.conf terraform.tfstate terraform.tfstate.backup auth.json .composer/auth.json token.json""".split(),
+)
+def test_a_credential_file_in_the_project_is_asked_about(project: Path, name: str) -> None:
+    assert asks(f"cat {name}", project)
+
+
+@pytest.mark.parametrize("name", ["tokens.json", "auth.py", "src/token.ts", "wg.conf", "terraform.tf", "secrets.md"])
+def test_a_file_that_only_sounds_like_one_is_not(project: Path, name: str) -> None:
+    assert not asks(f"cat {name}", project)
+
+
 @pytest.mark.parametrize("name", [".env", ".env.local", "id_rsa", "x.pem", "credentials.json", ".netrc"])
 @pytest.mark.parametrize(
     "command",

@@ -115,6 +115,14 @@ def test_an_odd_message_is_taken_at_every_door_and_does_not_stop_folding(door: s
         DOORS[door](history, ODD_MESSAGES[odd])
 
 
+@pytest.mark.parametrize("value", [b"x", {1, 2}, object()], ids=["bytes", "a set", "an object"])
+def test_a_projection_refuses_what_json_cannot_say_in_every_place(value: object) -> None:
+    with clew.Projection(context_length=3_000) as view:
+        for history in ([{**user("x"), "extra": value}], [user("x"), {**user("y"), "extra": value}]):
+            with pytest.raises(InvalidMessage, match="JSON"):
+                view.fit(history)
+
+
 @pytest.mark.parametrize("odd", NO_MESSAGES)
 async def test_the_store_refuses_what_is_no_message(odd: str) -> None:
     async with open_store(":memory:") as store:

@@ -100,6 +100,24 @@ async def test_search_finds_the_other_rows_where_a_page_of_messages_is_damaged_t
     assert hits >= 3
 
 
+@pytest.mark.parametrize("numbers", [[1 << 40], [1 << 40, (1 << 62) + 1]])
+async def test_a_damaged_number_of_a_row_does_not_make_search_go_through_all_below_it(
+    numbers: list[int], sound: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "s.db"
+    path.write_bytes(sound)
+    with closing(sqlite3.connect(path)) as connection:
+        for at, number in enumerate(numbers):
+            connection.execute("UPDATE messages SET id = ? WHERE id = ?", (number, 200 + at))
+        connection.commit()
+    index = next(page for page, name in pages_of(path.read_bytes(), "docs", tmp_path).items() if name == "docs")
+    path.write_bytes(zeroed(path.read_bytes(), index))
+    async with open_store(path) as store:
+        found = await asyncio.wait_for(store.search("walrus250"), 30)
+        assert found.hits and found.problem
+        assert (await asyncio.wait_for(store.search("walrus199"), 30)).hits
+
+
 async def test_a_rebuild_mends_the_index_whichever_of_its_pages_is_damaged(sound: bytes, tmp_path: Path) -> None:
     pages = pages_of(sound, "words docs indexed sqlite_autoindex_indexed", tmp_path)
     for page, name in pages.items():

@@ -37,9 +37,18 @@ _RUNS_PROGRAM = re.compile(r"\s*(?:[\w+-]+::|-)")
 """An address that makes git run a program; quotes in it mean nothing to git."""
 _TODO_RUNS = re.compile(r"^\s*(?:exec|x)\s", re.MULTILINE)
 _TODO = "rebase-merge/git-rebase-todo"
-_CONTROLS = ("config", "config.worktree", "commondir", _TODO)
-_MERCURIAL = ("hgrc", "hgrc-not-shared", "sharedpath")
-"""Files of a `.hg` that name programs, or another folder with such files."""
+_STRATEGIES = ("rebase-merge/strategy", "rebase-apply/strategy", "sequencer/opts")
+"""What goes on after an interruption runs `git-merge-NAME` of these; a name with a slash is one of the worktree's."""
+_CONTROLS = ("config", "config.worktree", "commondir", _TODO, *_STRATEGIES)
+_OTHER_SYSTEMS = {
+    ".hg": ("hgrc", "hgrc-not-shared", "sharedpath"),
+    ".sl": ("config", "hgrc", "sharedpath"),
+    ".jj": ("repo", "repo/config.toml", "workspace-config.toml"),
+}
+"""Files of other version control systems that name programs, or another folder with such files."""
+_REPOSITORY_NAMES = (".git", *_OTHER_SYSTEMS)
+_MAX_POINTER_BYTES = 1 << 20
+"""Git reads no larger `.git` file."""
 _MAX_HASHED_BYTES = 64_000_000
 """A larger file is compared by its size and times."""
 _MAX_PROGRAM_BYTES = 262_144
@@ -58,7 +67,7 @@ def git_folders(roots: Sequence[Path]) -> Iterator[Path]:
             is_repository = "HEAD" in names and ({"objects", "refs"} <= names or "commondir" in names)
             if is_repository and Path(here).name != ".git":
                 yield Path(here)
-            yield from (Path(here, name) for name in (".git", ".hg") if name in names)
+            yield from (Path(here, name) for name in _REPOSITORY_NAMES if name in names)
             # Git finds a repository also in a folder that may not be listed.
             hidden = (Path(here, name, ".git") for name in folders if not os.access(Path(here, name), os.R_OK))
             yield from filter(os.path.lexists, hidden)
@@ -113,7 +122,7 @@ class TrustedGit:
         return f"{name} is back in its place, a person agreed"
 
     def _trust(self, path: Path) -> None:
-        parts = (path, *self._parts(path)) if path.name in {".git", ".hg"} or path.is_dir() else (path,)
+        parts = (path, *self._parts(path)) if path.name in _REPOSITORY_NAMES or path.is_dir() else (path,)
         self._known.update((part, _digest(part)) for part in parts)
         self._follow()
 
@@ -153,7 +162,7 @@ class TrustedGit:
 
     def _hooks(self) -> Iterator[Path]:
         for folder in self._trusted:
-            yield from (part for part in self._parts(folder) if part.parent.name not in {".git", ".hg"})
+            yield from (part for part in self._parts(folder) if part.parent.name not in _REPOSITORY_NAMES)
         for folder in self._hook_folders:
             yield from _names(folder)
 
@@ -221,8 +230,9 @@ class TrustedGit:
         """How git would run something by a part of a repository; "" where it would not."""
         if part in self._programs:
             return f"the program {part.name}, which a setting of git names"
-        if part.name in _MERCURIAL and part.parent.name == ".hg":
-            return f"{part.name}, in which Mercurial finds programs"
+        system = next((name for name in (part.parent.name, part.parent.parent.name) if name in _OTHER_SYSTEMS), "")
+        if system:
+            return "" if part.is_dir() else f"{part.name} of {system}, which names programs"
         if part.name == ".git":
             target = _target_of(part)
             inner = () if target is None else _parts(target)
@@ -234,11 +244,14 @@ class TrustedGit:
         if text is None:
             return f"{part.name}, which cannot be read"
         if part.name == "commondir":
-            is_worktree = part.parent.parent.name == "worktrees"
-            common = Path(os.path.normpath(part.parent / text.strip()))
-            return "" if is_worktree and common == part.parent.parent.parent else "settings of another folder"
+            common, owner = _named_folder(part), part.parent.parent
+            if common is None or owner.name != "worktrees" or common != Path(os.path.realpath(owner.parent)):
+                return "settings of another folder"
+            return next((why for _, why in self._changed(_parts(owner.parent))), "")
         if part.name == "git-rebase-todo":
             return "a rebase that runs a command" if _TODO_RUNS.search(text) else ""
+        if part.name in ("strategy", "opts"):
+            return "a merge strategy in the project" if "/" in text and "strategy" in str(part) + text else ""
         return next((f"the setting {key}" for key in _settings_that_may_run(text)), "")
 
 
@@ -273,7 +286,7 @@ def _parts(path: Path) -> Iterator[Path]:
     if path.is_symlink() or path.is_file():
         yield path
         return
-    names = _MERCURIAL if path.name == ".hg" else _CONTROLS
+    names = _OTHER_SYSTEMS.get(path.name, _CONTROLS)
     yield from (path / name for name in names if os.path.lexists(path / name))
     yield from (hook for hook in _names(path / "hooks") if not hook.name.endswith(".sample"))
 
@@ -291,18 +304,27 @@ def common_git_folder(folder: Path) -> Path | None:
     if git is None or git.is_dir():
         return git
     real = _target_of(git)
-    common = _text_of(real / "commondir") if real is not None else None
-    return real if real is None or common is None else Path(os.path.normpath(real / common.strip()))
+    common = _named_folder(real / "commondir") if real is not None else None
+    return common or real
 
 
 def _target_of(pointer: Path) -> Path | None:
     """The folder that a `.git` which is a file or a link points to; None where it is none."""
     if pointer.is_symlink():
         return Path(os.path.realpath(pointer))
-    text = _text_of(pointer) or ""
-    return (
-        Path(os.path.realpath(pointer.parent / text[len("gitdir:") :].strip())) if text.startswith("gitdir:") else None
-    )
+    return _named_folder(pointer, b"gitdir: ")
+
+
+def _named_folder(pointer: Path, prefix: bytes = b"") -> Path | None:
+    """The folder that a file names, read as git reads it: a blank at the end counts, a line end does not."""
+    try:
+        if not pointer.is_file() or pointer.stat().st_size > _MAX_POINTER_BYTES:
+            return None
+        data = pointer.read_bytes()
+    except OSError:
+        return None
+    named = data.removeprefix(prefix).rstrip(b"\r\n").partition(b"\0")[0]
+    return Path(os.path.realpath(pointer.parent / os.fsdecode(named))) if data.startswith(prefix) and named else None
 
 
 def _text_of(path: Path) -> str | None:

@@ -30,7 +30,10 @@ _REPLY_FIELDS = frozenset({"id", "type", "status", "reasoning_content", "reasoni
 # Letters and digits mixed, as in a provider's random ids; "call_0" and "functions.read:3" occur in other replies too.
 _RANDOM_ID = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{8}")
 _ID_CHARS = 200
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+# What JSON cannot say is refused by the store, which names the message; a digest of it is needed until then.
+_encode = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=lambda value: type(value).__name__
+).encode
 
 
 class History:

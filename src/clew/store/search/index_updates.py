@@ -121,13 +121,31 @@ def index_readable_rows(index: WordIndex) -> Turns[None]:
     yield _create_side_tables
     for kind, table in TABLES.items():
         last = yield partial(_newest_row, table)
-        for first in range(1, last + 1, BATCH_ROWS):
-            stop = min(first + BATCH_ROWS, last + 1)
+        first, size, missed = 1, BATCH_ROWS, 0
+        while first <= last:
+            stop = min(first + size, last + 1)
             known: dict[int, list[SearchDocument]] = yield partial(_readable_documents, kind, first, stop)
-            for number in range(first, stop) if len(known) < stop - first else ():
+            for number in range(first, stop) if len(known) < stop - first <= BATCH_ROWS else ():
                 if number not in known:
                     known |= yield partial(_readable_documents, kind, number, number + 1)
             yield partial(index.add, [doc for docs in known.values() for doc in docs])
+            size, missed = (BATCH_ROWS, 0) if known else (size, missed + stop - first)
+            if not known:
+                following = yield partial(_row_from, table, stop)
+                if following is None and missed > _MOST_MISSED:
+                    size *= 2
+                stop = max(stop, following or stop)
+            first = stop
+
+
+# A damaged row number may be of any size. Where the table does not tell the next one, so many are tried one by one.
+_MOST_MISSED = 20_000
+
+
+def _row_from(table: str, first: int) -> Steps[int | None]:
+    """The number of the first row from a number on; None where that cannot be read."""
+    found = yield from fetch_readable(f"SELECT min(id) FROM {table} WHERE id >= ?", first)  # noqa: S608 (fixed names)
+    return int(found[0][0]) if found and found[0][0] is not None else None
 
 
 def _newest_row(table: str) -> Steps[int]:
