@@ -44,6 +44,7 @@ _LABEL_CHARS = LIMITS["label_chars"]
 _PLAN_CHARS = LIMITS["plan_chars"]
 _EXACT_PATHS = LIMITS["exact_paths"]
 _MOST_TESTS = LIMITS["most_tests"]
+_MOST_RUNS = LIMITS["most_runs"]
 _MOST_FAILURES = LIMITS["most_failures"]
 _MOST_REQUESTS = LIMITS["most_requests"]
 _SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
@@ -298,19 +299,15 @@ class Draft:
             yield self._entry(
                 Kind.STATE, f"Earlier commits: {text}", (earlier[0].number, earlier[-1].number), value.STATE, 1
             )
-        runs = [(command, action) for command, action in record.tests.items() if action.outcome]
-        passed = max((action.number for _, action in runs if not action.failed), default=-1)
+        runs = newest_test_runs(record)
+        passed = max((action.number for action in runs if not action.failed), default=-1)
         # A failed run before one that passed was overcome, or is listed as a failure.
-        current = [(command, action) for command, action in runs if not action.failed or action.number > passed]
-        current.sort(key=lambda run: run[1].number)
-        current = [
-            run for at, run in enumerate(current) if not any(covers(later, run[0]) for later, _ in current[at + 1 :])
-        ]
-        for at, (command, action) in enumerate(current[-_MOST_TESTS:], start=2):
+        current = [action for action in runs if not action.failed or action.number > passed]
+        for at, action in enumerate(_without_covered(current, runs)[-_MOST_TESTS:], start=2):
             # Where the counts are all that is known of a failure, they are listed as one.
             if action.outcome and action.result is not None and action.outcome.error != action.outcome.tests:
                 stale = ", before the last change of a file" if action.number < changed else ""
-                text = f"Tests: {shorten(command, _HEAD_CHARS)}: {action.outcome.tests}{stale}"
+                text = f"Tests: {shorten(action.reading.target, _HEAD_CHARS)}: {action.outcome.tests}{stale}"
                 yield self._entry(Kind.STATE, text, (action.result,), value.STATE, at)
 
     def _failures(self) -> Iterator[Candidate]:
@@ -653,17 +650,27 @@ def open_failures(record: Record) -> list[Action]:
                     for key, other in last.items()
                     if not key.startswith(SETTLED_BY_COMMIT) and not makes_commit(other.reading.target)
                 }
-            if is_command and outcome.tests:
-                last = {
-                    key: other
-                    for key, other in last.items()
-                    if not (other.outcome and other.outcome.tests and covers(target, other.reading.target))
-                }
             key = command_key(target) if is_command else action.reading.tool
             last.pop(key, None)
             if outcome.failed and outcome.error:
                 last[key] = action
-    return list(last.values())[-_MOST_FAILURES:]
+    return _without_covered(list(last.values())[-_MOST_FAILURES:], newest_test_runs(record))
+
+
+def newest_test_runs(record: Record) -> list[Action]:
+    """The newest run of each of the last test commands, in their order."""
+    runs = (action for action in record.tests.values() if action.outcome)
+    return sorted(runs, key=lambda action: action.number)[-_MOST_RUNS:]
+
+
+def _without_covered(actions: Sequence[Action], runs: Sequence[Action]) -> list[Action]:
+    """The actions without test runs of which a later run runs all tests again."""
+    return [
+        action
+        for action in actions
+        if not (action.outcome and action.outcome.tests)
+        or not any(run.number > action.number and covers(run.reading.target, action.reading.target) for run in runs)
+    ]
 
 
 def _conclusions(material: Material, worth: Worth) -> set[Candidate]:
