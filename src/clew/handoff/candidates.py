@@ -366,7 +366,6 @@ class _MaterialReader:
             part = self._with_short_paths(part)
         is_code = part.kind is PartKind.CODE
         is_named, is_outcome = self._with_statements or "named" in features, kind is Kind.OUTCOME
-        kinds = material.terms.kinds
         common, numbers, propose = tuple(features), (number,), material.candidates.append
         for at, (piece, terms) in enumerate(zip(part.pieces, material.terms.of_each(part.pieces), strict=True)):
             if proposed is not None and len(piece) >= _SHORTEST_REPEATED_CHARS:
@@ -376,8 +375,6 @@ class _MaterialReader:
             seen |= terms
             what = code_feature(piece) if is_code else ""
             if what == "statement" and not is_named and self._named.isdisjoint(terms):
-                continue
-            if kind is Kind.SAID and len(terms) < 3 and all(kinds[term] is not _EXACT for term in terms):
                 continue
             if (terms or is_outcome) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own_features = (*common, what) if what else common
