@@ -101,6 +101,7 @@ CLIENTS = (
         window=128_000,
         lines=800,
         wire="vertex",
+        is_asked=False,
     ),
     RealClient(
         "opencode",
@@ -192,6 +193,7 @@ CLIENTS = (
         registry="pypi",
         # It refuses windows below 64,000.
         window=64_000,
+        is_asked=False,
         own_config=(".hermes/config.yaml", "compression: {enabled: false}\n"),
     ),
     RealClient(
