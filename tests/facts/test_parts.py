@@ -8,7 +8,7 @@ import random
 import pytest
 
 from clew.facts import Part, PartKind, code_parts, file_parts, output_parts, prose_parts
-from clew.facts.parts import code_feature
+from clew.facts.parts import code_feature, lines_shown
 
 RANDOM = random.Random(7)
 SVG = "M" + " ".join(f"{RANDOM.uniform(0, 99):.2f},{RANDOM.uniform(0, 99):.2f}" for _ in range(60))
@@ -119,6 +119,19 @@ def test_a_line_is_wrapped_where_the_next_word_had_no_room() -> None:
 def test_a_block_of_code_is_quoted_without_the_numbers_of_its_lines() -> None:
     parts = prose_parts("It is here:\n```python\n  510\tif parent.isdir():\n  511\t    self.roots = col\n```")
     assert parts[-1].pieces == ("if parent.isdir():", "self.roots = col")
+
+
+def test_signs_that_belong_to_a_line_are_quoted() -> None:
+    for line in (">=3.11,<3.14 and no other version", ">>> backoff(1)"):
+        assert pieces(prose_parts(line)) == [line]
+    assert pieces(code_parts("#TODO fix the retry\n#TODO fix the pause")) == ["#TODO fix the retry TODO fix the pause"]
+    assert pieces(output_parts("_____init_____\n----- delta = -1 -")) == ["_____init_____", "----- delta = -1 -"]
+
+
+def test_the_lines_that_a_result_numbers_are_known() -> None:
+    assert lines_shown("<file>\n   41\tLIMIT = 5\n   42\trun()\n</file>") == (41, 42)
+    assert lines_shown("id\tname\n1\tfoo\n2\tbar\n3\tbaz") is None
+    assert lines_shown("LIMIT = 5\nrun()") is None
 
 
 def test_a_title_in_a_ruled_line_is_quoted_without_the_rule() -> None:

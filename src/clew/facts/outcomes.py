@@ -51,6 +51,7 @@ _OPENING_CHARS = _LIMITS["opening_chars"]
 _FEW_WORDS_CHARS = _LIMITS["few_words_chars"]
 _LONGEST_STATUS = _LIMITS["longest_status"]
 LONGEST_ERROR_CHARS = _LIMITS["longest_error_chars"]
+_LONGEST_COVERING = _LIMITS["longest_covering_chars"]
 _KEY_WORDS = _LIMITS["key_words"]
 RUNNERS, ERRORS, FAILURES, STATES = (
     tuple(map(Detector.of, _TABLE[name])) for name in ("runner", "error", "failure", "state")
@@ -63,6 +64,9 @@ NOTHING = Detector.of(_TABLE["nothing"])
 EXIT = Detector.of(_TABLE["exit"])
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
 _LOOKING = _FINDING | frozenset(_TABLE["looking"]["programs"].split())
+_SEARCHING = frozenset(_TABLE["searching"]["programs"].split())
+_ACTIONS_OF_FIND = frozenset(_TABLE["searching"]["actions_of_find"].split())
+_INTERPRETERS = frozenset(_TABLE["interpreters"]["programs"].split())
 _LOOKING_COMMANDS = frozenset(_TABLE["looking"]["commands"])
 SETTLED_BY_COMMIT = tuple(_TABLE["commit"]["settles"])
 
@@ -106,11 +110,13 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
     lines = text.count("\n") + 1 if text.strip() else 0
     failed: bool | None = None
     if verb in ("READ", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "LOADED") and not is_error:
-        # What a file or a page says about errors is not how the call ended; a few words are no file.
+        # What a file or a page says about errors is not how the call ended; a few words are no page.
         is_short = len(ends) <= _FEW_WORDS_CHARS
-        says_failed = _says_failed if is_short and verb == "FETCHED" else _begins_with_failure
-        failed = says_failed(ends) or None
-        if is_short and NOTHING.found_in(ends):
+        if verb == "FETCHED" and is_short:
+            failed = _says_failed(ends) or any(row.found_in(ends) for row in ERRORS) or None
+        else:
+            failed = _begins_with_failure(ends) or None
+        if verb in ("SEARCHED", "LISTED") and is_short and NOTHING.found_in(ends):
             lines = 0
         return Outcome(failed, None, _first_line(ends) if failed else "", "", (), lines)
     exit_code = _exit_code(ends)
@@ -128,7 +134,16 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
 
 def found_nothing(verb: Verb, target: str, outcome: Outcome) -> bool:
     """Whether a search had no result: a search tool, or a command line that ends with a program such as grep."""
-    return not outcome.lines and (verb in ("SEARCHED", "LISTED") or (verb == "RAN" and _only_looks(target)))
+    if outcome.lines or outcome.failed:
+        return False
+    return verb in ("SEARCHED", "LISTED") or (verb == "RAN" and _searches(target))
+
+
+def _searches(command: str) -> bool:
+    """Whether all that a command line does is to print what its last program finds."""
+    words = re_split_commands(command)[-1].split()
+    does_more = any(">" in word or word in _ACTIONS_OF_FIND for word in words)
+    return bool(words) and words[0] in _SEARCHING and not does_more
 
 
 def _begins_with_failure(ends: str) -> bool:
@@ -263,23 +278,41 @@ def command_key(command: str) -> str:
 
 
 def covers(command: str, earlier: str) -> bool:
-    """Whether a test command runs what an earlier one ran: its words are those of the earlier one, or begin them."""
-    words, before = _words_of_last(command), _words_of_last(earlier)
-    return bool(words) and all(any(other.startswith(word) for other in before) for word in words)
+    """Whether a test command runs all that an earlier one ran.
+
+    It has the words of the earlier one, or paths that these are below, and no option or other command of its own.
+    """
+    if max(len(command), len(earlier)) > _LONGEST_COVERING:
+        return False
+    *others, last = re_split_commands(command)
+    *others_before, last_before = re_split_commands(earlier)
+    words, before = last.split(), last_before.split()
+    if others != others_before or not set(_options(words)) <= set(_options(before)):
+        return False
+    known = set(before)
+    named = [word for word in words if not word.startswith("-")]
+    return all(word in known or any(_is_below(other, word) for other in before) for word in named)
 
 
-def _words_of_last(command: str) -> list[str]:
-    """The words of the last simple command that does not only look at output; no options."""
-    for part in reversed(re_split_commands(command)):
-        words = [word for word in part.split() if not word.startswith(("-", "2>", ">"))]
-        if words and words[0] not in _LOOKING:
-            return words
-    return []
+def _options(words: Sequence[str]) -> Iterable[str]:
+    return (word for word in words if word.startswith("-"))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Whether a path is in a folder, or a test in a file."""
+    return path.startswith((f"{folder.rstrip('/')}/", f"{folder}::"))
 
 
 def is_one_off(command: str) -> bool:
     """Whether a command line is a script of its own, which is hardly ever run again as it is."""
-    return "\n" in command.strip() or "<<" in command or " -c " in command or " -e " in command
+    if "<<" in command or "\n" in command.strip():
+        return True
+    words = re_split_commands(command)[-1].split()
+    return (
+        len(words) > 1
+        and words[1] in ("-c", "-e")
+        and words[0].rsplit("/", 1)[-1].rstrip("0123456789.") in _INTERPRETERS
+    )
 
 
 def re_split_commands(command: str) -> Sequence[str]:

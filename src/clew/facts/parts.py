@@ -74,12 +74,11 @@ _NAME_IN_LIST = lazy_pattern(r"(?:type\s+)?\w+,$")
 _OF_PROGRAMS = lazy_pattern(rf"<({'|'.join(load_table('harness.toml')['result_blocks'])})>")
 _FENCE = lazy_pattern(r"^[ \t]*(?:```+|~~~+)[ \t]*([^\n]*)$", re.MULTILINE)
 _LINE_NUMBER = lazy_pattern(r"(?:<\w+>)?\s*(\d{1,7})(?:→|\t|[:|](?!\d)|  )")
-# Around the lines of a file some tools write wrappers and remarks.
-_MOST_BEFORE_NUMBERS, _MOST_BEHIND_NUMBERS = 6, 80
+# Before the lines of a file some tools write a wrapper.
+_MOST_BEFORE_NUMBERS = 6
 _TAG_LINE = lazy_pattern(r"\s*</?[\w-]+>\s*")
-_RULED = "=_-*#~ "
-# A title within a ruled line is quoted without the rule.
-_RULES = ("=====", "_____", "-----", "*****", "#####", "~~~~~")
+_RULED = "=_-*#~"
+_FEWEST_RULED = 5
 _ONE_NAME = lazy_pattern(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
 _DOCUMENTS = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org")
 _SAME_LINE_CHARS = 200
@@ -121,12 +120,17 @@ def output_parts(text: str) -> list[Part]:
     text = _own_text(text)
     decoded = json_lines(text)
     lines = decoded if decoded is not None else without_gutter([line for line in text.split("\n") if line.strip()])
-    own = (
-        line.strip(_RULED) if line.startswith(_RULES) else line
-        for line in map(str.strip, lines)
-        if not (line.startswith("<") and _TAG_LINE.fullmatch(line))
-    )
-    return _without_noise(PartKind.OUTPUT, own, text)
+    own = (line for line in map(str.strip, lines) if not (line.startswith("<") and _TAG_LINE.fullmatch(line)))
+    return _without_noise(PartKind.OUTPUT, map(_without_rule, own), text)
+
+
+def _without_rule(line: str) -> str:
+    """The title of a line that is ruled on both sides, such as `===== FAILURES =====`; any other line as it is."""
+    rule = line[:1] * _FEWEST_RULED
+    if not line or line[0] not in _RULED or not (line.startswith(rule) and line.endswith(rule)):
+        return line
+    title = line.strip(line[0])
+    return title.strip() if title.startswith(" ") and title.endswith(" ") else line
 
 
 def file_parts(text: str, path: str) -> list[Part]:
@@ -155,15 +159,19 @@ def _with_line_numbers(parts: Sequence[Part], shown: Sequence[str], lines: Seque
 
 
 def lines_shown(text: str) -> tuple[int, int] | None:
-    """The numbers of the first and the last line that a result shows of a file, where it has them."""
+    """The numbers of the first and the last line that a result shows of a file, where it numbers its lines."""
     lines = text.split("\n")
-    first = next((found for line in lines[:_MOST_BEFORE_NUMBERS] if (found := _LINE_NUMBER.match(line))), None)
-    last = next(
-        (found for line in lines[: -_MOST_BEHIND_NUMBERS - 1 : -1] if (found := _LINE_NUMBER.match(line))), None
-    )
-    if first is None or last is None or not int(first[1]) < int(last[1]) < int(first[1]) + len(lines):
+    at = next((at for at, line in enumerate(lines[:_MOST_BEFORE_NUMBERS]) if _LINE_NUMBER.match(line)), None)
+    if at is None or (at and not lines[at - 1].strip().endswith(">") and lines[at - 1].strip()):
         return None
-    return int(first[1]), int(last[1])
+    first = last = 0
+    for line in lines[at:]:
+        found = _LINE_NUMBER.match(line)
+        if found is None or (last and int(found[1]) != last + 1):
+            break
+        last = int(found[1])
+        first = first or last
+    return (first, last) if last > first else None
 
 
 def _own_text(text: str) -> str:
@@ -187,7 +195,7 @@ def _without_noise(kind: PartKind, pieces: Iterator[str], text: str) -> list[Par
     # Of each detector only the literals that the text has: most texts have none, and most pieces none of those.
     detectors = [(one, has) for one in NOISE if (has := [literal for literal in one.literals if literal in text])]
     kept: list[str] = []
-    for piece in filter(None, pieces):
+    for piece in pieces:
         if len(piece) >= _NUMBERS_CHARS and _noise_of_long(piece):
             continue
         for detector, literals in detectors:

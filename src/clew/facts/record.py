@@ -347,6 +347,8 @@ class Record:
         for name, line in outcome.states:
             self.states[name] = StateLine(line, number)
             if name == "commit":
+                if "--amend" in command:
+                    del self.commits[-1:]
                 self.commits.append(self.states[name])
         if outcome.tests and reading.verb == "RAN":
             self.tests[flatten(command)] = action

@@ -177,9 +177,11 @@ def prose_pieces(text: str) -> Iterator[str]:
 
 
 def _without_quote_mark(line: str) -> str:
-    """A line without the space around it, and without the mark of a quoted paragraph."""
+    """A line without the space around it, and without the marks of a quoted paragraph; `>=3` and `>>> f()` stay."""
     line = line.strip()
-    return line.lstrip("> ") if line.startswith(">") else line
+    while line.startswith("> "):
+        line = line[2:].lstrip()
+    return "" if line == ">" else line
 
 
 def _run_pieces(lines: Sequence[str]) -> Iterator[str]:
@@ -228,7 +230,7 @@ def code_pieces(text: str) -> Iterator[str]:
             comment = ""
         if is_comment:
             # The mark of a comment is quoted once.
-            comment = " ".join((comment, *line.split(None, 1)[1:])) if comment else line
+            comment = f"{comment} {line.lstrip('/#*-; ')}" if comment else line
         elif len(line) > 1:
             yield line
     if comment:

@@ -19,7 +19,6 @@ from clew.redact.values import (
     Literals,
     SearchedText,
     SecretFinding,
-    has_four_classes,
     is_path,
     is_placeholder,
     is_readable_base64,
@@ -77,7 +76,7 @@ _LITERALS = Literals(_CONTEXTS)
 def secrets_in_context(searched: SearchedText) -> list[SecretFinding]:
     """The secrets in headers, URLs and cookies, in no particular order."""
     text = searched.raw
-    found = [*_cookies(searched), *_of_kubernetes(text, searched.folded)]
+    found = [*_cookies(searched), *_assigned(text), *_of_kubernetes(text, searched.folded)]
     for literal, at in _LITERALS.found_in(searched):
         if match := _expression(literal).match(searched.folded, at + len(literal)):
             context = _CONTEXTS[literal][(match.lastindex or 1) - 1]
@@ -93,9 +92,7 @@ def _expression(literal: bytes) -> re.Pattern[bytes]:
     return re.compile(b"|".join(context.pattern.replace(b"(?P<secret>", b"(") for context in _CONTEXTS[literal]))
 
 
-_COOKIE_HEADER = lazy_pattern(
-    rb"(?i)cookie(?:%(q)b)?[ \t]{0,4}+(?:[:=,][ \t]{0,4}+|(?=[\"']))(?:%(q)b)?" % {b"q": QUOTE}
-)
+_COOKIE_HEADER = lazy_pattern(rb"(?i)cookie(?:%(q)b)?[ \t]{0,4}+[:=,][ \t]{0,4}+(?:%(q)b)?" % {b"q": QUOTE})
 _COOKIE = lazy_pattern(rb"""[ \t]{0,4}+([\w.%-]{1,80}+)(?:=([^;\s"'`\\,]{0,4096}+))?(?:;|(?=[^;]|\Z))""")
 _COOKIE_ATTRIBUTES = frozenset(b"path domain expires max-age samesite version comment priority".split())
 _SESSION_NAME = lazy_pattern(rb"(?i)sess|sid|token|auth|jwt|csrf|xsrf|remember|login|secret|key")
@@ -118,6 +115,29 @@ def _is_session_cookie(name: bytes, value: bytes) -> bool:
     if name.lower() in _COOKIE_ATTRIBUTES:
         return False
     return looks_random(value, 8 if _SESSION_NAME.search(name) else 20)
+
+
+_ASSIGNED = lazy_pattern(
+    rb"=[ ]?(?:b|new \w{1,40}\()?(?P<quote>[\"'])(?P<value>[A-Za-z0-9+/_-]{32,128}={0,2})(?P=quote)"
+)
+_ASSIGNED_NAME = lazy_pattern(rb"\w{1,40}[ ]?:?\Z")
+_NAMES_PUBLIC_VALUE = lazy_pattern(
+    rb"(?i)hash|sum|digest|sha|md5|etag|commit|rev|integrity|id$|uuid|cursor|page|icon|image|img|png|font|logo|data|url|path|"
+    rb"cert|public|nonce|salt|iv$|fingerprint|version|build|trace|sample|expected|alphabet|chars|content"
+)
+_KNOWN_BASE64 = (b"iVBOR", b"R0lGOD", b"/9j/", b"UklGR", b"AAAA", b"eyJ", b"PHN2", b"JVBER", b"MII", b"sha", b"d09G")
+
+
+def _assigned(text: bytes) -> Iterator[SecretFinding]:
+    """`x = "..."`: a value of capitals, small letters and digits, whatever its name; no hash, picture or words."""
+    for match in _ASSIGNED.finditer(text) if b"=" in text else ():
+        value = match["value"]
+        is_mixed = (
+            value.lower() != value and value.upper() != value and len(set(value)) >= 18 and looks_random(value, 32)
+        )
+        name = _ASSIGNED_NAME.search(text, max(0, match.start() - 42), match.start()) if is_mixed else None
+        if name and not value.startswith(_KNOWN_BASE64) and not _NAMES_PUBLIC_VALUE.search(name[0].rstrip(b" :")):
+            yield SecretFinding(*match.span("value"), "generated-secret")
 
 
 _FIELD = lazy_pattern(
@@ -145,17 +165,14 @@ _QUOTED = rb"(?:\\{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\n\\]{1,128})|(?P<bare>[^
 _VALUE = lazy_pattern(_QUOTED)
 # It begins with a literal, which makes it as fast as a search for that literal.
 _OPTION = lazy_pattern(
-    rb" -(?P<option>storepass|keypass|pw|[pPakwuUSAXN]|-user|-proxy-user|-auth|-value|-body|-secret-string)"
-    rb"(?P<space>[ =]?)(?=[^\s-])"
+    rb" -(?P<option>storepass|keypass|[pPakwuUSAX]|-user|-proxy-user|-auth)(?P<space>[ =]?)(?=[^\s-])"
 )
 _USER_OPTIONS = (b"u", b"U", b"-user", b"-proxy-user", b"-auth")
 _IS_SPACED = {"any": None, "blank": True, "joined": False}
 _COMMANDS_OF: dict[bytes, list[tuple[re.Pattern[bytes], bool | None]]] = {}
 """The commands that each option belongs to, and whether a blank has to be before its value."""
 for _option, _commands, _space in RULES["options"]:
-    _COMMANDS_OF.setdefault(_option.encode(), []).append(
-        (lazy_pattern(b"(?i)" + expanded(_commands)), _IS_SPACED[_space])
-    )
+    _COMMANDS_OF.setdefault(_option.encode(), []).append((lazy_pattern(_commands.encode()), _IS_SPACED[_space]))
 _COMMAND_CHARS = 400
 _ENDS_COMMAND = (b"\n", b";", b"|", b"&")
 
@@ -166,8 +183,7 @@ _USER_AND_PASSWORD = lazy_pattern(
 _CLIENTS = lazy_pattern(rb"\b(?:curl|wget|smbclient|https?|xh)\b(?!:)")
 
 _ECHO = lazy_pattern(
-    rb"(?:echo|printf)[ ](?:-[ne]{1,2}[ ]|[\"']%s(?:\\n)?[\"'][ ])?\\{0,4}[\"']?"
-    rb"(?:(?P<user>[A-Za-z_][\w.-]{0,31}):)?(?P<value>[^\s\"'|\\]{3,128})"
+    rb"echo[ ](?:-[ne]{1,2}[ ])?\\{0,4}[\"']?(?:(?P<user>[A-Za-z_][\w.-]{0,31}):)?(?P<value>[^\s\"'|\\]{3,128})"
     rb"\\{0,4}[\"']?[ ]?\|[ ]?(?P<reader>[^\n|]{0,120})\Z"
 )
 
@@ -186,44 +202,26 @@ def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
             yield from _finding(text, match.end())
 
 
-_READS = (b" -S", b"passwd", b"token", b"password-stdin", b"passphrase-fd", b"pass ")
-
-
 def echoed_password(text: bytes, at: int) -> SecretFinding | None:
     """What is written to the command at that place: `echo ... | sudo -S`, `echo user:... | chpasswd`."""
-    if not text.startswith(_READS, at):
+    if text.find(b"echo ", max(0, at - _COMMAND_CHARS), at) < 0:
         return None
-    before = max(0, at - _COMMAND_CHARS)
-    if text.find(b"echo ", before, at) < 0 and text.find(b"printf ", before, at) < 0:
-        return _here_string(text, at)
-    line = text[before:at].rpartition(b"\n")[2]
-    echo = _ECHO.search(line) if b"|" in line else None
+    line = text[max(0, at - _COMMAND_CHARS) : at].rpartition(b"\n")[2]
+    if b"echo " not in line or b"|" not in line:
+        return None
+    echo = _ECHO.search(line)
     if echo is None or is_placeholder(echo["value"]) or echo["value"].startswith(b"$"):
         return None
-    if echo["user"] and not echo["reader"].endswith(b"ch"):
-        return None
     start = at - len(line) + echo.start("value")
-    return SecretFinding(start, start + len(echo["value"]), "password")
-
-
-_HERE_STRING = lazy_pattern(rb"[ ]-S[^\n<]{0,80}<<<[ ]?[\"']?(?P<value>[^\s\"']{4,128})")
-
-
-def _here_string(text: bytes, at: int) -> SecretFinding | None:
-    """`sudo -S ... <<< 'value'`."""
-    match = _HERE_STRING.match(text, at)
-    if match is None or is_placeholder(match["value"]) or match["value"].startswith(b"$"):
+    rest = text[at : at + 24]
+    reads = rest.startswith((b" -S", b"passwd", b"password-stdin", b"passphrase-fd", b"pass "))
+    if not reads or (echo["user"] and not echo["reader"].endswith(b"ch")):
         return None
-    return SecretFinding(*match.span("value"), "password")
+    return SecretFinding(start, start + len(echo["value"]), "password")
 
 
 def _takes_password(match: re.Match[bytes], command: bytes) -> bool:
     is_spaced = bool(match["space"])
-    # Whatever the command: no number, path or name is written so.
-    if match["option"].lower() in (b"p", b"pw", b"w", b"a"):
-        value = _VALUE.match(match.string, match.end())
-        if value and has_four_classes(value["quoted"] or value["bare"]):
-            return True
     return any(
         needs_space in (None, is_spaced) and expression.search(command)
         for expression, needs_space in _COMMANDS_OF.get(match["option"], ())

@@ -28,9 +28,7 @@ from clew.redact.values import (
     Literals,
     SearchedText,
     SecretFinding,
-    has_four_classes,
     has_symbol,
-    is_passphrase,
     is_path,
     is_placeholder,
     is_technical_term,
@@ -42,7 +40,7 @@ from clew.redact.values import (
 )
 
 _JOINED = expanded("{JOINED}")
-_VALUE = rb"(?P<open>(?:[?][ ])?[\"'`*_(\[?]{0,3})(?P<value>[^\s\"'`<>]{3,128}+(?:>(?=\w)[^\s\"'`<>]{1,64}+)?)"
+_VALUE = rb"(?P<open>(?:[?][ ])?[\"'`*_(\[?]{0,3})(?P<value>[^\s\"'`<>]{4,128})"
 
 
 _LABELS = {
@@ -88,30 +86,8 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
     if word not in _LABELS or (word not in _CUT and _is_inside_name(text, at)):
         return None
     match = _LABELS[word].match(folded, at)
-    finding = _beside_label(text, folded, at, match) if match else None
-    return finding or _in_line(text, at)
-
-
-# `the password you need from Monday on is ...`, in any language: a value that is no word and no name.
-_ODD_WORD = lazy_pattern(
-    rb"(?<![^\s\"'`:(,])[A-Za-z0-9_.-]+[!#~^&*+?%,>][A-Za-z0-9_.!#~^&*+?%,>-]+(?=[\s\"'`),;\\]|\Z)"
-)
-_LOOK_AHEAD = 80
-
-
-def _in_line(text: bytes, at: int) -> SecretFinding | None:
-    end = text.find(b"\n", at, at + _LOOK_AHEAD)
-    if not has_symbol(rest := text[at : end if end >= 0 else at + _LOOK_AHEAD].partition(b"\\n")[0]):
+    if match is None:
         return None
-    for match in _ODD_WORD.finditer(rest):
-        value = match[0].rstrip(_TRAILING)
-        if has_four_classes(value) and not _IS_CODE.search(value):
-            return SecretFinding(at + match.start(), at + match.start() + len(value), "password")
-    return None
-
-
-def _beside_label(text: bytes, folded: bytes, at: int, match: re.Match[bytes]) -> SecretFinding | None:
-    """The password that a label is joined to."""
     start, value = _trimmed(text, match)
     if value.startswith(_PROSE_PLACEHOLDER):
         return None
@@ -125,12 +101,7 @@ def _beside_label(text: bytes, folded: bytes, at: int, match: re.Match[bytes]) -
     if is_secret and match["direct"] is None:
         ends_line = text[start + len(value) : start + len(value) + 1] in (b"", b"\n", b"\r", b"\\")
         begins_line = not before.replace(b"\\n", b"\n").rpartition(b"\n")[2].strip()
-        stands_alone = (
-            (begins_line and ends_line)
-            or is_login
-            or _JOINED_BEFORE.search(before)
-            or (ends_line and is_passphrase(value))
-        )
+        stands_alone = (begins_line and ends_line) or is_login or _JOINED_BEFORE.search(before)
         is_secret = bool(stands_alone) or _is_no_plain_word(value)
     return SecretFinding(start, start + len(value), "password") if is_secret else None
 
@@ -188,7 +159,7 @@ def _is_told(value: bytes, opened: bytes) -> bool:
     joined = sum(value.count(mark) for mark in (b"-", b"_", b".", b"/", b":"))
     if not joined or not is_wordy(value) or opened.strip(b"(?"):
         return True
-    return is_passphrase(value) or (value.count(b"-") >= 2 and len(value) >= 16)
+    return value.count(b"-") >= 2 and len(value) >= 16
 
 
 def _is_no_plain_word(value: bytes) -> bool:
@@ -204,8 +175,7 @@ def _is_hash(value: bytes) -> bool:
     return bool(_HASH.fullmatch(value))
 
 
-_LABELS_OF_GENERATED = lazy_pattern(RULES["labels_in_scripts"]["of_generated"])
-_IN_SCRIPTS = f"{RULES['labels_in_scripts']['words']}|{RULES['labels_in_scripts']['of_generated']}"
+_IN_SCRIPTS = RULES["labels_in_scripts"]["words"]
 _LABELS_IN_SCRIPTS = lazy_pattern(_IN_SCRIPTS)
 _MAY_HAVE_LABEL_IN_SCRIPTS = lazy_pattern(_IN_SCRIPTS.replace(" ", " ?"))
 """For the characters that are not ASCII alone."""
@@ -234,13 +204,7 @@ def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding |
         # A word with a number, as `step-2` is, is a password if it is capitalised and is beside the label.
         is_capitalised = bool(_IS_CAPITALISED.match(value)) and mixes_letters_and_digits(value) and not match["gap"]
         is_close = is_beside or is_capitalised
-        is_generated = looks_random(value, 16) and mixes_letters_and_digits(value)
-        needs_generated = _LABELS_OF_GENERATED.match(original, at)
-        if (
-            (is_generated or not needs_generated)
-            and _is_told(value, b"`" if is_close else b"")
-            and (is_direct or is_capitalised or _is_no_plain_word(value))
-        ):
+        if _is_told(value, b"`" if is_close else b"") and (is_direct or is_capitalised or _is_no_plain_word(value)):
             return SecretFinding(start, start + len(value), "password")
         # `пароль от root ...`: the first ASCII word may name whose password it is.
         following = match.end()
@@ -253,9 +217,7 @@ def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding |
 def is_secret_cell(value: bytes) -> bool:
     """Whether the cell of a column of passwords, secrets or tokens is one."""
     return (
-        not is_placeholder(value)
-        and not _IS_CODE.search(value)
-        and (_is_told(value, b"`") or looks_random(value, 12) or is_passphrase(value))
+        not is_placeholder(value) and not _IS_CODE.search(value) and (_is_told(value, b"`") or looks_random(value, 12))
     )
 
 
@@ -450,8 +412,6 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
             finding = told_password(text, folded, at, word) or value_before_label(text, at) or echoed_password(text, at)
         elif finding is None:
             finding = told_token(text, folded, at, word)
-            if finding is None and text[at - 6 : at] == b"-with-":
-                finding = echoed_password(text, at)
         if finding is not None:
             found.append(finding)
         else:
@@ -483,18 +443,14 @@ def _foreign_labels(searched: SearchedText) -> Iterator[tuple[int, bytes]]:
 _ASSIGNMENT_SIGN = (
     rb"(?P<gap>[ \t]{0,8}+)"
     rb"(?P<sign>[=:]{1,3}>?(?:[ ]?[|>][-+]?[ ]{0,2}(?:\r?\n|\\n)[ ]{1,40})?"
-    rb"|</key>\s{0,20}+<string>|(?:[ ][a-z]{1,20}=%(q)b[\w-]{0,40}%(q)b){1,3}+>"
-    rb"|,?\s{0,40}+(?:-[ ])?(?:%(q)b)?(?:value|content)(?:%(q)b)?[ \t]{0,4}+[:=]|,|>|\((?=%(q)b))"
+    rb"|,?\s{0,40}+(?:-[ ])?(?:%(q)b)?value(?:%(q)b)?[ \t]{0,4}+[:=]|,|>)"
     rb"[ \t]{0,8}+(?:[a-z_&][a-z_.|\[\]&' ]{0,30}=[ \t]{0,4}+)?"
 ) % {b"q": QUOTE}
 # On a command line and in SQL a space may join: `--token ...`, `sshpass -p ...`, `PASSWORD '...'`.
 _SPACE_AS_SIGN = (
     rb"(?P<space>(?(dash)[ \t]{1,4}+(?!-)|(?!))"
-    rb"|(?:(?<=password)|(?<=secret)|(?<=token))[ \t]{1,4}+(?=')|(?<=sshpass)[ \t]{1,4}+-p[ \t]{0,2})"
+    rb"|(?<=password)[ \t]{1,4}+(?=')|(?<=sshpass)[ \t]{1,4}+-p[ \t]{0,2})"
 )
-
-
-_BARE_CHAR = rb"[^\s\"'`,;&|<>(){}\[\]\\=]"
 
 
 def _assignment(word: bytes, shortest: int, only_if: bytes, before: bytes, other_forms: bytes) -> re.Pattern[bytes]:
@@ -503,8 +459,8 @@ def _assignment(word: bytes, shortest: int, only_if: bytes, before: bytes, other
     value = (
         rb"(?:[fbru]{0,2}(?P<quote>%(quote)b)"
         rb"(?P<quoted>(?:[^\"'`\\\s]|\\/|[ ](?=[^\"'`\\\s])){%(shortest)d,1024}+)(?P=quote)"
-        rb"|(?P<bare>%(char)b{%(shortest)d,512}+(?:&(?=[a-z0-9])(?![\w.-]{1,40}=)%(char)b{1,128}+)?={0,3})(?P<after>.?))"
-    ) % {b"quote": QUOTE, b"shortest": shortest, b"char": _BARE_CHAR}
+        rb"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\=]{%(shortest)d,512}+={0,3})(?P<after>.?))"
+    ) % {b"quote": QUOTE, b"shortest": shortest}
     # A placeholder is no name.
     return lazy_pattern(
         rb"(?s)%b(?<!\[redacted:%b)%b(?=%b%b(?:%b|%b)%b|%b)"
@@ -625,8 +581,6 @@ def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None
         named = kind_of(name)
     if match["space"] is not None and not (name.startswith(b"--") or match["quote"] == b"'" or name.endswith(b"pass")):
         return None
-    if match["sign"] == b"(" and not _SETTER.fullmatch(name):
-        return None
     # `https://x-access-token:...@host` is a URL with a password, not an assignment.
     if named is None or text.endswith((_PLACEHOLDER, b"://"), 0, name_start):
         return None
@@ -643,19 +597,12 @@ def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None
     return SecretFinding(start, start + len(value), named.kind) if is_secret else None
 
 
-# `.withPassword("...")`
-_SETTER = lazy_pattern(rb"(?i)(?:.*\.)?(?:(?:with|set)[a-z_]*|password|pass|api_?key|token|secret)")
 # So many make a value that looks random, without a digit.
 _FEWEST_LETTERS = 20
 
 
-_BEFORE_KEY = tuple(
-    b"%b " % word for word in b"api access secret private license product master encryption signing shared wep".split()
-)
-
-
 def _is_after_api(text: bytes, name_start: int) -> bool:
-    return text[max(0, name_start - 12) : name_start].lower().endswith(_BEFORE_KEY)
+    return text[max(0, name_start - 8) : name_start].lower().endswith((b"api ", b"access ", b"secret ", b"private "))
 
 
 def name_start_of(text: bytes, at: int) -> int:
@@ -690,7 +637,7 @@ def _is_secret_when_quoted(named: NamedSecretKind, value: bytes) -> bool:
 def _is_secret_when_bare(named: NamedSecretKind, name: bytes, value: bytes, match: re.Match[bytes]) -> bool:
     """Without quotes a value may as well be code, so it depends on how the assignment is written."""
     sign = match["sign"]
-    if sign == b"," or (match["after"] in _OPENS_CODE and not _is_element(sign)):
+    if sign == b"," or (match["after"] in _OPENS_CODE and sign != b">"):
         return False
     is_setting = _is_plain_setting(name, match)
     if not named.human_chosen:
@@ -734,13 +681,8 @@ _ENDS_ARGUMENT = (b",", b")", b"}", b"]", b"|")
 
 def _is_plain_setting(name: bytes, match: re.Match[bytes]) -> bool:
     """A shell, .env, YAML, query or connection-string setting, where the value is no expression."""
-    if _is_element(match["sign"]):
+    if match["sign"] == b">":
         return bool(match["after"] == b"<")
     if match["after"] in _ENDS_ARGUMENT:
         return False
     return match["sign"] != b"=" or name.isupper() or not match["gap"]
-
-
-def _is_element(sign: bytes | None) -> bool:
-    """Whether a value is the content of an XML element that its name is the name of."""
-    return sign is not None and sign[-1:] == b">" and sign[:1] in b"< >"

@@ -17,7 +17,6 @@ from clew.messages import Message
 from clew.redact.by_context import secrets_in_commands, secrets_in_context
 from clew.redact.by_name import named_secrets, secret_under
 from clew.redact.by_shape import (
-    generated_values,
     key_bodies,
     key_candidates,
     prefixed_secrets,
@@ -96,8 +95,6 @@ def _findings(searched: SearchedText, *, is_decoded: bool = False) -> list[Secre
     if searched.places or searched.not_ascii:
         found += named_secrets(searched)
     found += secrets_in_commands(raw)
-    if candidates:
-        found += generated_values(searched, candidates, {one.start for one in found})
     return found
 
 
@@ -130,15 +127,6 @@ _ESCAPES = lazy_pattern(_ESCAPED)
 _FORMS = (
     ("\x1b", None, lazy_pattern(rf"\x1b(?:{_COLOUR}|\][^\x07\x1b\0]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])(?P<code>)")),
     ("\\", None, _ESCAPES),
-    # Names and values in a query that is a value itself, and JSON in one or in HTML.
-    (
-        "%3",
-        lazy_pattern(r"%3[dD][A-Za-z0-9_%~.+/-]{6}|%22%3[aA]"),
-        lazy_pattern(
-            r"%(?P<code>(?<=[A-Za-z_]%)3[dD](?=[A-Za-z0-9_%~.+/-]{6})|26(?=[\w.-]{1,40}%3[dD])|22|(?<=%22%)3[aA])"
-        ),
-    ),
-    ("&quot;", None, lazy_pattern("&quot;(?P<code>)")),
     # A text that a program puts together of two parts.
     (
         "+",
@@ -166,7 +154,7 @@ def readable(text: str) -> tuple[str, Sequence[re.Pattern[str]]]:
     # The escaped ones first: what they decode to is not looked at again.
     plain = text
     for form in reversed(hidden):
-        plain = form.sub(_decoded, plain)
+        plain = form.sub(_decoded if form is _ESCAPES else "", plain)
     return plain, hidden
 
 
@@ -188,7 +176,7 @@ def _hidden_in(text: str, forms: Sequence[re.Pattern[str]]) -> Iterator[tuple[in
 
 
 def _decoded(match: re.Match[str]) -> str:
-    code = "22" if match[0] == "&quot;" else match["code"]
+    code = match["code"]
     if not code:
         return ""
     char = chr(int(code, 16))

@@ -68,8 +68,7 @@ class SearchedText:
         folded = raw.lower()
         places: defaultdict[bytes, list[int]] = defaultdict(list)
         for match in _ANCHORED.finditer(folded):
-            start, end = match.span()
-            places[folded[start : end + 1]].append(start)
+            places[folded[match.start() : match.end() + 1]].append(match.start())
         return cls(text, raw, folded, not_ascii(text), places)
 
 
@@ -179,7 +178,7 @@ class RedactedText:
 
 # <token>, {{ token }}, ${TOKEN}, "%s", "...", "****", os.environ
 _PLACEHOLDER_SYNTAX = lazy_pattern(
-    rb"[<{}]|>\Z|[=-]>|\.\.\.|\*\*\*|###|[xX]{6}|%[sd](?![A-Za-z0-9])|getenv|environ|\[REDACTED|\[redacted"
+    rb"[<>{}]|\.\.\.|\*\*\*|###|[xX]{6}|%[sd](?![A-Za-z0-9])|getenv|environ|\[REDACTED|\[redacted"
 )
 _REFERENCE_SYNTAX = lazy_pattern(
     rb"(?i)[$%][a-z_(]|![a-z]+$|(?:env|op|ref|file|https?|ssm|secret|vault|arn|gs|s3|data|sha\d{1,3}|urn)[:+]|"
@@ -203,7 +202,6 @@ _LETTER = lazy_pattern(rb"[A-Za-z]")
 _JOINS_NAMES = lazy_pattern(rb"[./:]")
 _DIGIT = lazy_pattern(rb"[0-9]")
 _SYMBOL = lazy_pattern(rb"[!@#$%^&*+~?]")
-_SYMBOL_INSIDE = lazy_pattern(rb"\A[A-Za-z0-9_.-]+(?:[!#?&*^+~%,>][A-Za-z0-9_.-]+)+[!#?]?\Z")
 _PATH = lazy_pattern(rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|.*://|[^/]+/.*\.[a-z]{1,5}$")
 _PLAIN_WORDS = lazy_pattern(rb"[A-Za-z]+(?:-[A-Za-z]+)*")
 # Most generated values: nothing else of what a placeholder, a path or a word is known by can be in them.
@@ -254,19 +252,6 @@ def has_symbol(value: bytes) -> bool:
     return bool(_SYMBOL.search(value))
 
 
-def has_four_classes(value: bytes) -> bool:
-    """Capitals, small letters, digits and a symbol between two of them, as in a password that a person chose."""
-    return (
-        8 <= len(value) <= 64
-        and mixes_letters_and_digits(value)
-        and value.lower() != value
-        and value.upper() != value
-        and bool(_SYMBOL_INSIDE.search(value))
-        and not _PLACEHOLDER_SYNTAX.search(value)
-        and not is_path(value)
-    )
-
-
 def looks_random(value: bytes, least: int = 12) -> bool:
     """A generated value: long enough, letters with digits or symbols, no words, no repetition."""
     if len(value) < least or len(set(value)) < 6:
@@ -290,7 +275,7 @@ def looks_like_password(value: bytes, least: int = 6) -> bool:
             return False
     elif len(value) < 6 or value.startswith((b"#", b".")):
         return False
-    if is_path(value) or (_JOINS_NAMES.search(value) and is_wordy(value) and not is_passphrase(value)):
+    if is_path(value) or (_JOINS_NAMES.search(value) and is_wordy(value)):
         return False
     return not is_placeholder(value)
 
@@ -298,19 +283,6 @@ def looks_like_password(value: bytes, least: int = 6) -> bool:
 def looks_like_words(value: bytes, least: int) -> bool:
     """Plain words that a person may have chosen as a password: `correct-horse-battery`."""
     return len(value) >= least and bool(_PLAIN_WORDS.fullmatch(value)) and not is_placeholder(value)
-
-
-# `Kettle_blue_58`: two words, one of them capitalised, and a number. Dots join capitalised words alone.
-_PASSPHRASE = lazy_pattern(
-    rb"(?=.*[A-Z])(?:[A-Za-z]{3,}[0-9]{0,4}[-_](?:[A-Za-z]{3,}[-_])*[0-9]{2,4}|[0-9]{2,4}[-_][A-Za-z]{3,}[-_][A-Za-z]{3,}|"
-    rb"[A-Za-z]{3,}[0-9]{2,4}[-_][A-Za-z]{3,}|[A-Za-z]{3,}[-_][0-9]{2,4}[-_][A-Za-z]{3,}|"
-    rb"(?:[A-Z][a-z]{2,}[-_.]){1,4}[A-Z][a-z]{2,}[0-9]{1,4}|(?:[A-Z][a-z]{2,}[-_.]){2,4}[0-9]{1,4})"
-)
-
-
-def is_passphrase(value: bytes) -> bool:
-    """Words and a number that a person joined for a password, as names hardly are."""
-    return len(value) >= 10 and bool(_PASSPHRASE.fullmatch(value))
 
 
 # `sha256`, `256-bit`, `utf-8`, `oauth2`, `v1.2.3`, `8-16`: what is said of passwords and keys, and is none.
