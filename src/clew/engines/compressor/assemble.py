@@ -42,7 +42,8 @@ def items_of(
     """The items of a compaction that keeps `staying` and folds `folded`, both by positions of `history`.
 
     The summary follows the first `head` positions and has no text yet. Where nothing is folded, an earlier
-    summary stays as it was.
+    summary stays as it was. Then also what a repair would leave out, put in or move stays as it came: only the text of
+    a summary says which numbers the messages behind it have, and without a new one they are counted.
     """
     if not folded:
         staying = _with_merged_handoff(repaired, history, staying)
@@ -59,7 +60,10 @@ def items_of(
     elif history.has_handoff:
         handoff = repaired.messages[history.position]
         behind.insert(0, _item(source, repaired.indexes[history.position], handoff, (handoff,)))
-    return (*before, *behind, *_removed(len(source), repaired))
+    items = [*before, *behind]
+    if not folded and history.has_store and repaired.repairs:
+        return _all_as_they_came(len(source), items)
+    return (*items, *_removed(len(source), repaired))
 
 
 def kept_items(
@@ -123,6 +127,12 @@ def _covered(
     positions = [*range(history.position, history.position + shift), *(position + shift for position in folded)]
     # Without a repair a position is an index.
     return tuple(repaired.indexes[at] for at in positions if at not in stubs) if repaired.repairs else tuple(positions)
+
+
+def _all_as_they_came(count: int, items: Sequence[CompactionItem]) -> tuple[CompactionItem, ...]:
+    """An item for each message of the input, in its order; one that is in none of these items stays unchanged."""
+    known = {item.index: item for item in items if isinstance(item, Kept | Changed)}
+    return tuple(known.get(index, Kept(index)) for index in range(count))
 
 
 def _removed(count: int, repaired: Repaired) -> list[Removed]:

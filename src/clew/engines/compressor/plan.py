@@ -274,6 +274,8 @@ class CompactionPlan:
     """What one message may take at most."""
     has_short_frame: bool = False
     """Whether the summary gets the short prefix, since its budget is small."""
+    covers_below: int = 0
+    """The summary represents at least the messages below this number, whether they stay or not."""
 
     @property
     def items(self) -> tuple[CompactionItem, ...]:
@@ -296,7 +298,7 @@ class CompactionPlan:
         last = history.numbers[cut.tail] if cut.tail < len(history.numbers) else history.next_number
         # What a repair left out between the head and what is folded is not shown any more, either.
         behind_head = history.numbers[cut.head - 1] + 1 if cut.head else 0
-        return (history.earlier.first if history.earlier else behind_head), last
+        return (history.earlier.first if history.earlier else behind_head), max(last, self.covers_below)
 
     def wrapped(self, text: str, hint: str = "") -> str:
         """A summary's text as it is in the conversation; `hint` says how the model can open what it covers."""

@@ -74,7 +74,12 @@ class FoldPlanner:
 
     def with_tail(self, tail: int, *, force: bool, fewest: int = 0) -> CompactionPlan:
         """The plan with a tail of at most so many tokens and at least `fewest` messages, shortened if necessary."""
-        return plan_compaction(self._settings(tail, fewest), self.read, self.current_tokens, force=force)
+        plan = plan_compaction(self._settings(tail, fewest), self.read, self.current_tokens, force=force)
+        if not plan.cut.folded:
+            return plan
+        # A repair, now or before, moves a result up to its call: the tail may begin with a number below a folded one.
+        folded = max(plan.history.numbers[at] for at in plan.cut.folded) + 1
+        return replace(plan, covers_below=max(folded, plan.history.first_unread))
 
     def _settings(self, tail: int, fewest: int = 0) -> PlanSettings:
         budgets = self.budgets

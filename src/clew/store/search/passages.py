@@ -175,7 +175,7 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
             count, common = max(words.bit_count(), others.bit_count(), 1), (words & others).bit_count()
             repeated += common / count >= alike
             is_same = common / count >= _SAME or (document.is_result and count - common == 1 and count >= _FEWEST_WORDS)
-            if is_same and _is_of_one_conversation(document, chosen[at]):
+            if is_same and _shows_all_of(chosen[at], document):
                 same = at
         if same is not None:
             kept = chosen[same]
@@ -193,10 +193,12 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
     return chosen
 
 
-def _is_of_one_conversation(one: RankedDocument, other: RankedDocument) -> bool:
-    """Whether both are messages of the same conversation, by the same side."""
-    a, b = one.doc.origin, other.doc.origin
-    return a.kind == b.kind == "message" and a.conversation == b.conversation and a.role == b.role
+def _shows_all_of(shown: RankedDocument, alike: RankedDocument) -> bool:
+    """Whether one that is like a shown one is a copy of it: a message of the same conversation and the same side, with
+    no other term of the query, be it in the one word that differs or behind the compared part."""
+    a, b = shown.doc.origin, alike.doc.origin
+    is_of_one_side = a.kind == b.kind == "message" and a.conversation == b.conversation and a.role == b.role
+    return is_of_one_side and alike.result.found.keys() <= shown.result.found.keys()
 
 
 class _WordBits(dict[str, int]):
