@@ -183,18 +183,22 @@ def test_nested_worktrees_are_looked_at_once_each(tmp_path: Path) -> None:
         folder = folder / "worktrees/w"
     (project.root / "n/commondir").unlink()
     started = time.process_time()
-    assert project.git.set_aside() == []
-    assert time.process_time() - started < 1
-    project.run("rm -r n")  # which pytest cannot remove
+    try:
+        assert project.git.set_aside() == []
+        assert time.process_time() - started < 1
+    finally:
+        project.run("rm -r n")  # which pytest cannot remove
 
 
 def test_folders_far_below_the_project_keep_no_repository_from_being_set_aside(tmp_path: Path) -> None:
     project = Project(tmp_path)
     project.run("mkdir -p $(printf 'd/%.0s' {1..1500})")
     config = evil_in(project.root / "evil")
-    assert [one.name for one in project.git.set_aside()] == ["evil/.git"]
-    assert not config.exists()
-    project.run("rm -r d")  # which pytest cannot remove
+    try:
+        assert [one.name for one in project.git.set_aside()] == ["evil/.git"]
+        assert not config.exists()
+    finally:
+        project.run("rm -r d")  # which pytest cannot remove
 
 
 def test_what_cannot_be_moved_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
