@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,12 @@ ESCAPES = {
     + "cd $(git rev-parse --git-dir); mkdir rebase-merge; cd rebase-merge; echo $B > orig-head; "
     "git -C ../.. rev-parse HEAD > onto; echo refs/heads/b > head-name; echo x/evil > strategy; touch interactive; "
     "touch done; echo pick $B > git-rebase-todo",
+    "a repository with the name of another system": POINTER.format("r")
+    + 'mv "$OUT/r" "$OUT/.hg"; echo "gitdir: $OUT/.hg" > sub/.git',
+    "a folder that may not be written": "git init -q sub; " + RUNS + "sub/.git/config; chmod 500 sub",
+    "a bare repository with a long name": "R=$(printf 'r%.0s' {1..250}); git init -q --bare $R; git -C $R config "
+    'core.bare false; git -C $R config core.worktree "$PWD"; ' + RUNS + "$R/config; mkdir sub; "
+    'echo "gitdir: ../$R" > sub/.git; rm -f "$ESCAPED"',
     "a merge strategy of a cherry-pick": PROGRAM
     + TWO_BRANCHES
     + "mkdir .git/sequencer; git rev-parse HEAD > .git/sequencer/head; (echo pick $B b; echo pick $B b) > "
@@ -118,3 +125,117 @@ def test_settings_of_other_version_control_systems_are_set_aside(name: str, tmp_
     (project.root / name).write_text("[ui]\npager = 'x'\n")
     assert project.git.set_aside()
     assert not (project.root / name).exists()
+
+
+EVIL = '[core]\n\tfsmonitor = "touch x"\n'
+
+
+def evil_in(folder: Path) -> Path:
+    """The config of a repository that runs a program."""
+    config = folder / ".git/config"
+    config.parent.mkdir(parents=True)
+    config.write_text(EVIL)
+    return config
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "a" * 100_000,
+        "a" * 300,
+        "a/" * 520_000,
+        ".git",
+        "../second/.git",
+        "../links/0",
+        "../closed/inner",
+        "x\0y",
+    ],
+)
+def test_one_bad_repository_keeps_no_other_from_being_set_aside(named: str, tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    for name, target in (("first", named), ("second", "../first/.git")):
+        (project.root / name).mkdir()
+        (project.root / name / ".git").write_text(f"gitdir: {target}")
+    (project.root / "links").mkdir()
+    for number in range(1_500):
+        (project.root / f"links/{number}").symlink_to(f"{number + 1}")
+    closed = project.root / "closed"
+    (closed / "inner").mkdir(parents=True)
+    (closed / ".git").mkdir()
+    config = evil_in(project.root / "evil")
+    closed.chmod(0o600)
+    started = time.process_time()
+    left = project.git.set_aside()
+    seconds = time.process_time() - started
+    closed.chmod(0o700)
+    assert "evil/.git" in [one.name for one in left]
+    assert not config.exists()
+    assert seconds < 1
+
+
+def test_nested_worktrees_are_looked_at_once_each(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    folder = project.root / "n"
+    for _ in range(300):
+        folder.mkdir(parents=True)
+        (folder / "HEAD").write_text("ref: refs/heads/main\n")
+        (folder / "commondir").write_text("../..\n")
+        folder = folder / "worktrees/w"
+    (project.root / "n/commondir").unlink()
+    started = time.process_time()
+    try:
+        assert project.git.set_aside() == []
+        assert time.process_time() - started < 1
+    finally:
+        project.run("rm -r n")  # which pytest cannot remove
+
+
+def test_folders_far_below_the_project_keep_no_repository_from_being_set_aside(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.run("mkdir -p $(printf 'd/%.0s' {1..1500})")
+    config = evil_in(project.root / "evil")
+    try:
+        assert [one.name for one in project.git.set_aside()] == ["evil/.git"]
+        assert not config.exists()
+    finally:
+        project.run("rm -r d")  # which pytest cannot remove
+
+
+def test_what_cannot_be_moved_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = Project(tmp_path)
+    first, second = evil_in(project.root / "a"), evil_in(project.root / "b")
+    rename = Path.rename
+
+    def refusing(self: Path, target: Path) -> Path:
+        if self == first.parent:
+            raise OSError("no")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refusing)
+    left = sorted(project.git.set_aside(), key=lambda one: one.name)
+    assert {one.name: one.aside is None for one in left} == {"a/.git": True, "b/.git": False}
+    assert "could not be moved" in str(left[0])
+    assert not second.exists()
+    assert project.git.set_aside() == []
+    assert "could not be moved" in project.git.decide(left[0], keeps=False)
+    monkeypatch.undo()
+    assert [one.name for one in project.git.set_aside()] == ["a/.git"]
+
+
+@pytest.mark.parametrize(
+    ("opts", "is_found"),
+    [
+        ("[options]\n\tstrategy = x/evil\n", True),
+        ('[options] Strategy = "my x/evil"\n', True),
+        ("[options]\n\tstrategy = x\\\n/evil\n", True),
+        ("[options]\n\tstrategy = ort\n\tstrategy-option = subtree=lib/foo\n", False),
+        ("[options]\n\tgpg-sign = a/b\n", False),
+    ],
+)
+def test_a_strategy_with_a_slash_is_one_of_the_project(opts: str, is_found: bool, tmp_path: Path) -> None:
+    root = tmp_path / "strategy"
+    root.mkdir()
+    project = Project(root)
+    (project.root / ".git/sequencer").mkdir()
+    (project.root / ".git/sequencer/opts").write_text(opts)
+    assert bool(project.git.set_aside()) is is_found

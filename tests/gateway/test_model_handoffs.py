@@ -17,6 +17,7 @@ import aiohttp
 import pytest
 
 from clew.events import CompactionFinished, SummaryReplied
+from clew.gateway.conversations import is_time_to_prepare
 from clew.gateway.wires import RequestBody
 from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import (
@@ -447,3 +448,9 @@ async def test_until_the_fold_a_client_hears_the_same_bytes_with_and_without_a_m
             assert bool(asked(flow)) is (writer == "model")
             heard.append(agent.heard)
     assert heard[0] == heard[1]
+
+
+def test_a_handoff_is_due_at_the_threshold_whatever_its_fixed_part_is_taken_for() -> None:
+    assert is_time_to_prepare(100_000, 150_000, 1, 100_000)
+    assert is_time_to_prepare(90_000, 30_000, 12, 100_000)
+    assert not is_time_to_prepare(90_000, 45_000, 12, 100_000)

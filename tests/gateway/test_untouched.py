@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from clew.gateway.conversations import OpenConversations
 from clew.testing.gateway import GATEWAY_MODEL
 from clew.testing.upstream import RawAnswer, Upstream, UpstreamAnswer
 from tests.support.gateway import GatewayFlow, gateway_with
@@ -128,6 +129,23 @@ class BreaksLater(ContextCompressor):
 def register():
     register_context_engine("breaks-later", BreaksLater.of)
 """
+
+
+async def test_the_bytes_pass_where_also_the_former_fold_cannot_be_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("private words")
+
+    async with gateway_with(Upstream(UpstreamAnswer("first")), tmp_path) as flow:
+        monkeypatch.setattr(OpenConversations, "matched", fails)
+        monkeypatch.setattr(OpenConversations, "project", fails)
+        assert b"text" in await post(flow, "/v1/messages", MESSAGES)
+        assert flow.upstream.received[-1].raw == MESSAGES
+        await flow.wait_for_recordings()
+        assert [(record.is_fallback, record.is_folded) for record in flow.exchanges] == [(True, False)]
+    assert caplog.text.count("a request passes unchanged: RuntimeError") == 2
+    assert "private words" not in caplog.text
 
 
 async def test_what_was_folded_stays_folded_where_something_fails_inside(tmp_path: Path) -> None:

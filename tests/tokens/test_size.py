@@ -79,6 +79,15 @@ def test_system_and_tools_are_counted_again_only_when_they_are_others() -> None:
     assert size.tools == 0
 
 
+def test_system_and_tools_are_corrected_as_the_whole_size_is() -> None:
+    tools = [{"name": "read_file", "description": "Read a part of a file. " * 90}]
+    size = ConversationSize(COUNTER, system="Be brief. " * 90, tools=tools, calibration=Calibration(1.5, 100_000))
+    assert size.fixed == round(1.5 * (size.system + size.tools)) <= size.tokens
+    size = ConversationSize(COUNTER, system="Be brief. " * 90, tools=tools, calibration=Calibration(1.8, 100_000))
+    size.observe(size.counted // 2)
+    assert size.fixed == size.tokens
+
+
 def test_tools_that_cannot_be_written_as_json_are_counted_all_the_same() -> None:
     loop: dict[str, Any] = {"name": "loop"}
     loop["self"] = loop

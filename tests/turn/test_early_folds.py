@@ -206,6 +206,7 @@ def test_a_model_is_asked_where_the_turns_of_the_observed_size_pay_for_its_hando
     for target in (priced, unpriced):
         assert handoff_pays(45_000, 10_000, 30, 1_900, target)
         assert not handoff_pays(28_000, 8_000, 7, 1_200, target)
+        assert not handoff_pays(28_000, 280_000, 1, 1_200, target)
     assert handoff_pays(28_000, 8_000, 1, 1_200, free)
 
 

@@ -16,7 +16,7 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b, file_digest
 from pathlib import Path
@@ -35,6 +35,8 @@ _BREAKS_LINES = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 """Chars at which some readers begin a new line, or stop; git does neither."""
 _RUNS_PROGRAM = re.compile(r"\s*(?:[\w+-]+::|-)")
 """An address that makes git run a program; quotes in it mean nothing to git."""
+_STRATEGY_RUNS = re.compile(r"(?:^|\])\s*strategy\s*=.*(?:/|\\\r?$)", re.MULTILINE | re.IGNORECASE)
+"""In `sequencer/opts`: a strategy with a slash, or one that continues on the next line."""
 _TODO_RUNS = re.compile(r"^\s*(?:exec|x)\s", re.MULTILINE)
 _TODO = "rebase-merge/git-rebase-todo"
 _STRATEGIES = ("rebase-merge/strategy", "rebase-apply/strategy", "sequencer/opts")
@@ -49,6 +51,9 @@ _OTHER_SYSTEMS = {
 _REPOSITORY_NAMES = (".git", *_OTHER_SYSTEMS)
 _MAX_POINTER_BYTES = 1 << 20
 """Git reads no larger `.git` file."""
+_PATH_MAX = 4096
+"""Bytes of a path with the null behind it: no system call of Linux takes a longer one."""
+_LONG_NAME, _SHORT_NAME = 200, 50
 _MAX_HASHED_BYTES = 64_000_000
 """A larger file is compared by its size and times."""
 _MAX_PROGRAM_BYTES = 262_144
@@ -62,7 +67,7 @@ _FOLLOWED_LEVELS = 2
 def git_folders(roots: Sequence[Path]) -> Iterator[Path]:
     """Everything below some folders that git takes for a repository: `.git`, as folder, file or link, and bare ones."""
     for root in roots:
-        for here, folders, files in os.walk(root):
+        for here, folders, files in _walk(root):
             names = {*folders, *files}
             is_repository = "HEAD" in names and ({"objects", "refs"} <= names or "commondir" in names)
             if is_repository and Path(here).name != ".git":
@@ -74,13 +79,30 @@ def git_folders(roots: Sequence[Path]) -> Iterator[Path]:
             folders[:] = [name for name in folders if not (is_repository and name == "objects")]
 
 
+def _walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As `os.walk`, without recursion: that of Python 3.11 fails some 1,000 folders below the first."""
+    waiting = [str(root)]
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as found:
+                entries = list(found)
+        except OSError:
+            continue
+        folders = [entry.name for entry in entries if _holds(entry.is_dir)]
+        own = {entry.name for entry in entries if not _holds(entry.is_symlink)}
+        known = set(folders)
+        yield here, folders, [entry.name for entry in entries if entry.name not in known]
+        waiting += [os.path.join(here, name) for name in reversed(folders) if name in own]  # noqa: PTH118 (much faster)
+
+
 class TrustedGit:
     """The repositories that existed when a sandbox was opened, and what has appeared since."""
 
     def __init__(self, roots: Sequence[Path], environ: Mapping[str, str]) -> None:
         self._roots = tuple(roots)
-        self._trusted = frozenset(path for path in git_folders(self._roots) if path.is_dir() and not path.is_symlink())
-        self.folders = tuple(sorted(path for path in self._trusted if not (path / "commondir").exists()))
+        self._trusted = frozenset(path for path in git_folders(self._roots) if _is_own_folder(path))
+        self.folders = tuple(sorted(path for path in self._trusted if not _holds((path / "commondir").exists)))
         """Of these nothing can be moved inside the sandbox."""
         self._hook_folders: set[Path] = set()
         self._configs: set[Path] = set()
@@ -102,13 +124,22 @@ class TrustedGit:
         found = [control for path in git_folders(self._roots) for control in self._new(path)]
         found += self._changed(self._named())
         moved = [self._moved(part, why) for part, why in dict.fromkeys(found) if os.path.lexists(part)]
-        return [*moved, *self._changed_programs()]
+        new = [left for left in moved if left.aside is not None or self._is_unreported(left)]
+        return [*new, *self._changed_programs()]
+
+    def _is_unreported(self, left: LeftCode) -> bool:
+        """Whether what could not be moved is reported for the first time."""
+        before = self._reported.get(left.path)
+        self._reported[left.path] = left.digest
+        return before != left.digest
 
     def decide(self, left: LeftCode, *, keeps: bool) -> str:
         """Carry out what a person decided; returns a sentence about it."""
         name = self._name(left.path)
         if not keeps and left.aside is None:
             left = self._moved(left.path, left.why)
+            if left.aside is None:
+                return f"{name} stays: it could not be moved"
         if not keeps or left.aside is None:
             self._trust(left.path)
             return f"{name} stays, a person agreed" if keeps else str(left)
@@ -122,18 +153,26 @@ class TrustedGit:
         return f"{name} is back in its place, a person agreed"
 
     def _trust(self, path: Path) -> None:
-        parts = (path, *self._parts(path)) if path.name in _REPOSITORY_NAMES or path.is_dir() else (path,)
+        parts = (path, *self._parts(path)) if path.name in _REPOSITORY_NAMES or _holds(path.is_dir) else (path,)
         self._known.update((part, _digest(part)) for part in parts)
         self._follow()
 
     def _moved(self, path: Path, why: str) -> LeftCode:
         numbers = range(1_000_000)
-        aside = next(one for number in numbers if not os.path.lexists(one := Path(f"{path}{ASIDE}{number or ''}")))
+        # Behind a longer name there is no room for the ending.
+        name = path.name if len(os.fsencode(path.name)) <= _LONG_NAME else path.name[:_SHORT_NAME]
+        stem = path.with_name(f"{name}{ASIDE}")
+        aside = next(one for number in numbers if not os.path.lexists(one := Path(f"{stem}{number or ''}")))
         text = _shown(path)
-        path.rename(aside)
+        try:
+            _rename(path, aside)
+        except OSError:
+            why = f"git may run code by it ({why}), but it could not be moved"
+            return LeftCode(path, why, self._name(path), digest=_digest_of_all(path), text=text)
         if os.path.lexists(aside / "HEAD"):
             # Without its HEAD it is no repository for git, also in a shell inside it.
-            (aside / "HEAD").rename(aside / f"HEAD{ASIDE}")
+            with suppress(OSError):
+                _rename(aside / "HEAD", aside / f"HEAD{ASIDE}")
         return LeftCode(path, why, self._name(path), aside, self._name(aside), _digest_of_all(aside), text)
 
     def _name(self, path: Path) -> str:
@@ -216,7 +255,7 @@ class TrustedGit:
         elif not _HARMLESS_KEYS.fullmatch(key) and not key.startswith("alias."):
             for word in filter(None, re.split(r"[\s\"';|&]+", value)):
                 program = Path(os.path.normpath(folder / word))
-                if self._is_below_roots(program) and ("/" in word or program.is_file()):
+                if self._is_below_roots(program) and ("/" in word or _holds(program.is_file)):
                     self._programs.add(program)
 
     def _is_below_roots(self, path: Path) -> bool:
@@ -228,14 +267,22 @@ class TrustedGit:
 
     def _why(self, part: Path) -> str:
         """How git would run something by a part of a repository; "" where it would not."""
+        try:
+            return self._why_readable(part)
+        except (OSError, ValueError, RecursionError):
+            # What is wrong with one repository must not keep others from being set aside.
+            return f"{part.name}, which cannot be read"
+
+    def _why_readable(self, part: Path) -> str:
         if part in self._programs:
             return f"the program {part.name}, which a setting of git names"
         system = next((name for name in (part.parent.name, part.parent.parent.name) if name in _OTHER_SYSTEMS), "")
         if system:
-            return "" if part.is_dir() else f"{part.name} of {system}, which names programs"
+            return "" if _holds(part.is_dir) else f"{part.name} of {system}, which names programs"
         if part.name == ".git":
             target = _target_of(part)
-            inner = () if target is None else _parts(target)
+            # Git follows no second `.git` file.
+            inner = _parts(target) if target is not None and _holds(target.is_dir) else ()
             return next((why for one in inner if self._known.get(one) != _digest(one) and (why := self._why(one))), "")
         is_own = bool(self._own_hooks) and part.parent.match(f"*/{self._own_hooks}")
         if part.parent.name == "hooks" or part.parent in self._hook_folders or is_own:
@@ -244,14 +291,17 @@ class TrustedGit:
         if text is None:
             return f"{part.name}, which cannot be read"
         if part.name == "commondir":
-            common, owner = _named_folder(part), part.parent.parent
-            if common is None or owner.name != "worktrees" or common != Path(os.path.realpath(owner.parent)):
+            common, owner = _named_path(part), part.parent.parent
+            if common is None or owner.name != "worktrees" or not common.samefile(owner.parent):
                 return "settings of another folder"
-            return next((why for _, why in self._changed(_parts(owner.parent))), "")
+            # Git follows no second `commondir`.
+            parts = (one for one in _parts(owner.parent) if one.name != part.name)
+            return next((why for _, why in self._changed(parts)), "")
         if part.name == "git-rebase-todo":
             return "a rebase that runs a command" if _TODO_RUNS.search(text) else ""
         if part.name in ("strategy", "opts"):
-            return "a merge strategy in the project" if "/" in text and "strategy" in str(part) + text else ""
+            runs = "/" in text if part.name == "strategy" else _STRATEGY_RUNS.search(text)
+            return "a merge strategy in the project" if runs else ""
         return next((f"the setting {key}" for key in _settings_that_may_run(text)), "")
 
 
@@ -277,18 +327,40 @@ def _settings_of(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[Pat
             yield Path(os.path.normpath(folder / origin.removeprefix("file:"))), key, value
 
 
+def _rename(path: Path, name: Path) -> None:
+    """Rename a file or a folder, also where a command has made the folder that it is in read-only."""
+    try:
+        path.rename(name)
+    except PermissionError:
+        path.parent.chmod(path.parent.stat().st_mode | stat.S_IRWXU)
+        path.rename(name)
+
+
 def _worktree_of(path: Path) -> Path:
     return path.parent if path.name == ".git" else path
 
 
 def _parts(path: Path) -> Iterator[Path]:
     """The files of a repository that say what git runs, and a `.git` that points to another folder."""
-    if path.is_symlink() or path.is_file():
+    if _holds(path.is_symlink) or _holds(path.is_file):
         yield path
         return
-    names = _OTHER_SYSTEMS.get(path.name, _CONTROLS)
+    # Git takes a folder with any name for a repository.
+    names = dict.fromkeys((*_OTHER_SYSTEMS.get(path.name, ()), *_CONTROLS))
     yield from (path / name for name in names if os.path.lexists(path / name))
     yield from (hook for hook in _names(path / "hooks") if not hook.name.endswith(".sample"))
+
+
+def _holds(test: Callable[[], bool]) -> bool:
+    """The result of a test of a path; False for a path that is too long, or that may not be entered."""
+    try:
+        return test()
+    except (OSError, ValueError):
+        return False
+
+
+def _is_own_folder(path: Path) -> bool:
+    return _holds(path.is_dir) and not _holds(path.is_symlink)
 
 
 def _names(folder: Path) -> list[Path]:
@@ -300,8 +372,8 @@ def _names(folder: Path) -> list[Path]:
 
 def common_git_folder(folder: Path) -> Path | None:
     """The repository that a folder is in: of a linked worktree or a submodule, the one that its `.git` file names."""
-    git = next((parent / ".git" for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
-    if git is None or git.is_dir():
+    git = next((parent / ".git" for parent in (folder, *folder.parents) if _holds((parent / ".git").exists)), None)
+    if git is None or _holds(git.is_dir):
         return git
     real = _target_of(git)
     common = _named_folder(real / "commondir") if real is not None else None
@@ -310,13 +382,19 @@ def common_git_folder(folder: Path) -> Path | None:
 
 def _target_of(pointer: Path) -> Path | None:
     """The folder that a `.git` which is a file or a link points to; None where it is none."""
-    if pointer.is_symlink():
+    if _holds(pointer.is_dir):
         return Path(os.path.realpath(pointer))
     return _named_folder(pointer, b"gitdir: ")
 
 
 def _named_folder(pointer: Path, prefix: bytes = b"") -> Path | None:
-    """The folder that a file names, read as git reads it: a blank at the end counts, a line end does not."""
+    """The folder that a file names, without links."""
+    named = _named_path(pointer, prefix)
+    return None if named is None else Path(os.path.realpath(named))
+
+
+def _named_path(pointer: Path, prefix: bytes = b"") -> Path | None:
+    """The path that a file names, read as git reads it: a blank at the end counts, a line end does not."""
     try:
         if not pointer.is_file() or pointer.stat().st_size > _MAX_POINTER_BYTES:
             return None
@@ -324,7 +402,8 @@ def _named_folder(pointer: Path, prefix: bytes = b"") -> Path | None:
     except OSError:
         return None
     named = data.removeprefix(prefix).rstrip(b"\r\n").partition(b"\0")[0]
-    return Path(os.path.realpath(pointer.parent / os.fsdecode(named))) if data.startswith(prefix) and named else None
+    is_path = data.startswith(prefix) and 0 < len(named) < _PATH_MAX
+    return pointer.parent / os.fsdecode(named) if is_path else None
 
 
 def _text_of(path: Path) -> str | None:
@@ -357,8 +436,8 @@ def _digest(path: Path) -> bytes | None:
 
 def _digest_of_all(path: Path) -> bytes:
     """A digest of a file, or of a repository, as a person saw it."""
-    parts = [path, *_parts(path)] if path.is_dir() else [path]
-    return b"".join(_digest(part) or b"" for part in parts if not part.is_dir())
+    parts = [path, *_parts(path)] if _holds(path.is_dir) else [path]
+    return b"".join(_digest(part) or b"" for part in parts if not _holds(part.is_dir))
 
 
 def _settings_that_may_run(text: str) -> Iterator[str]:
@@ -393,7 +472,7 @@ def settings_in(text: str) -> Iterator[tuple[str, str]]:
 
 def _shown(path: Path) -> str:
     """The text that a person decides about: of a repository, its settings and hooks."""
-    parts = list(_parts(path)) if path.is_dir() else [path]
+    parts = list(_parts(path)) if _holds(path.is_dir) else [path]
     return "\n".join(f"{part.name}:\n{text}" for part in parts if (text := _text_of(part)))
 
 

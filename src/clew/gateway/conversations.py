@@ -48,7 +48,7 @@ def is_time_to_prepare(tokens: int, fixed: int, turns: int, threshold: int) -> b
     From 70% of the window on, and no earlier than needed: later messages stay in view after the handoff. `fixed` tokens
     are those of system prompt and tools, which do not grow with the turns.
     """
-    growth = (tokens - fixed) / max(1, turns)
+    growth = max(0, tokens - fixed) / max(1, turns)
     return tokens >= PREPARE_AT * threshold and tokens + _LEAD_TURNS * growth >= threshold
 
 

@@ -399,7 +399,12 @@ class GatewayExchange:
         except Exception as problem:
             # The outermost door: the client's request comes first, whatever is wrong here.
             self.fall_back(problem)
+        try:
             return otherwise()
+        except Exception as problem:
+            self.fall_back(problem)
+            self.is_folded = False
+            return None
 
     def fall_back(self, problem: Exception) -> None:
         """Send the client's bytes. The log names the place of the failure only: its text may quote a message."""

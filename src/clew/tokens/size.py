@@ -151,8 +151,8 @@ class ConversationSize:
 
     @property
     def fixed(self) -> int:
-        """Counted tokens of system prompt and tools, which no compaction makes smaller."""
-        return self._system + self._tools
+        """Tokens of system prompt and tools, which no compaction makes smaller: corrected, and never above `tokens`."""
+        return min(self.calibration.corrected(self._system + self._tools), self.tokens)
 
     @property
     def counts(self) -> list[int]:

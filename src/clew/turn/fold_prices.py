@@ -86,7 +86,7 @@ def early_fold_pays(
     cost, written = _costs(tokens, summary, target, ttl)
     if cost is None or written is None:
         return False
-    folded = (tokens - fixed) / max(1, tokens)
+    folded = max(0, tokens - fixed) / max(1, tokens)
     saved = turns * (1 - KEPT_SHARE) * folded * cost.warm
     return saved > KEPT_SHARE * folded * (cost.cold - cost.warm) + cost.warm + written
 
