@@ -101,7 +101,6 @@ CLIENTS = (
         window=128_000,
         lines=800,
         wire="vertex",
-        is_asked=False,
     ),
     RealClient(
         "opencode",
