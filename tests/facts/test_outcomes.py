@@ -7,7 +7,6 @@ import json
 import pytest
 
 from clew.facts import read_outcome
-from clew.facts.outcomes import covers, found_nothing, is_one_off
 
 PUSH = """To git.example.org:acme/shop.git
  ! [rejected]        main -> main (fetch first)
@@ -157,63 +156,6 @@ def test_every_remote_is_stated() -> None:
     assert states["remote"] == "origin git@host:me/x.git (push); up git@host:it/x.git (push)"
 
 
-@pytest.mark.parametrize(
-    ("later", "earlier"),
-    [
-        ("npm run test", "npm run test:e2e"),
-        ("make test", "make test-integration"),
-        ("pytest tests/unit", "pytest tests/unit_slow"),
-        ("pytest --ignore=tests/x.py", "pytest tests/x.py"),
-        ("go test -run=TestA ./...", "go test ./..."),
-        ("pytest --lf", "pytest"),
-        ("cd backend && npm test", "cd frontend && npm test"),
-    ],
-)
-def test_a_test_run_covers_only_what_it_runs_again(later: str, earlier: str) -> None:
-    assert not covers(later, earlier)
-
-
-@pytest.mark.parametrize(
-    ("later", "earlier"),
-    [
-        ("pytest", "pytest tests/test_cart.py"),
-        ("pytest tests", "pytest -x tests/test_cart.py::test_sum"),
-        ("pytest tests/test_cart.py", "pytest tests/test_cart.py::test_sum"),
-        ("cd shop && pytest", "cd shop && pytest tests"),
-    ],
-)
-def test_a_test_run_covers_a_run_of_some_of_its_tests(later: str, earlier: str) -> None:
-    assert covers(later, earlier)
-
-
 def test_a_metric_called_error_is_no_failure() -> None:
     assert read_outcome("Mean squared error: 0.0123\nexit code: 0", "RAN", "python train.py").failed is False
     assert not read_outcome("Type error: how to read it\nIt names a type.", "READ").failed
-
-
-@pytest.mark.parametrize(
-    ("command", "is_search"),
-    [
-        ("grep -rn TODO src", True),
-        ("cd src && rg TODO", True),
-        ("grep -rn TODO src > todos.txt", False),
-        ("find . -name '*.pyc' -delete", False),
-        ("git diff", False),
-        ("test -f a.py", False),
-    ],
-)
-def test_only_a_search_without_output_found_nothing(command: str, is_search: bool) -> None:
-    assert found_nothing("RAN", command, read_outcome("", "RAN", command)) is is_search
-
-
-@pytest.mark.parametrize(
-    ("command", "is_script"),
-    [
-        ("python3 - <<'EOF'\nimport x\nEOF", True),
-        ("python3 -c 'import x'", True),
-        ("gcc -c src/main.c", False),
-        ("git -c http.sslVerify=false push origin main", False),
-    ],
-)
-def test_a_script_on_the_command_line_is_one_off(command: str, is_script: bool) -> None:
-    assert is_one_off(command) is is_script

@@ -51,7 +51,6 @@ _OPENING_CHARS = _LIMITS["opening_chars"]
 _FEW_WORDS_CHARS = _LIMITS["few_words_chars"]
 _LONGEST_STATUS = _LIMITS["longest_status"]
 LONGEST_ERROR_CHARS = _LIMITS["longest_error_chars"]
-_LONGEST_COVERING = _LIMITS["longest_covering_chars"]
 _KEY_WORDS = _LIMITS["key_words"]
 RUNNERS, ERRORS, FAILURES, STATES = (
     tuple(map(Detector.of, _TABLE[name])) for name in ("runner", "error", "failure", "state")
@@ -60,13 +59,9 @@ _RUNNER_MARKS = tuple(_TABLE["runners"]["marks"])
 _SECTIONS: dict[str, str] = _TABLE["worktree"]["sections"]
 _MOST_NAMES = _TABLE["worktree"]["most_names"]
 _LONGEST_STATE = 240
-NOTHING = Detector.of(_TABLE["nothing"])
 EXIT = Detector.of(_TABLE["exit"])
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
 _LOOKING = _FINDING | frozenset(_TABLE["looking"]["programs"].split())
-_SEARCHING = frozenset(_TABLE["searching"]["programs"].split())
-_ACTIONS_OF_FIND = frozenset(_TABLE["searching"]["actions_of_find"].split())
-_INTERPRETERS = frozenset(_TABLE["interpreters"]["programs"].split())
 _LOOKING_COMMANDS = frozenset(_TABLE["looking"]["commands"])
 SETTLED_BY_COMMIT = tuple(_TABLE["commit"]["settles"])
 
@@ -111,13 +106,10 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
     failed: bool | None = None
     if verb in ("READ", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "LOADED") and not is_error:
         # What a file or a page says about errors is not how the call ended; a few words are no page.
-        is_short = len(ends) <= _FEW_WORDS_CHARS
-        if verb == "FETCHED" and is_short:
+        if verb == "FETCHED" and len(ends) <= _FEW_WORDS_CHARS:
             failed = _says_failed(ends) or any(row.found_in(ends) for row in ERRORS) or None
         else:
             failed = _begins_with_failure(ends) or None
-        if verb in ("SEARCHED", "LISTED") and is_short and NOTHING.found_in(ends):
-            lines = 0
         return Outcome(failed, None, _first_line(ends) if failed else "", "", (), lines)
     exit_code = _exit_code(ends)
     is_edit = verb in ("WROTE", "CHANGED")
@@ -130,20 +122,6 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
         failed = False
     error = _error_line(ends, surely=bool(failed), exit_code=exit_code) if failed else ""
     return Outcome(failed, exit_code, error, tests, () if is_edit else tuple(_state_lines(ends)), lines)
-
-
-def found_nothing(verb: Verb, target: str, outcome: Outcome) -> bool:
-    """Whether a search had no result: a search tool, or a command line that ends with a program such as grep."""
-    if outcome.lines or outcome.failed:
-        return False
-    return verb in ("SEARCHED", "LISTED") or (verb == "RAN" and _searches(target))
-
-
-def _searches(command: str) -> bool:
-    """Whether all that a command line does is to print what its last program finds."""
-    words = re_split_commands(command)[-1].split()
-    does_more = any(">" in word or word in _ACTIONS_OF_FIND for word in words)
-    return bool(words) and words[0] in _SEARCHING and not does_more
 
 
 def _begins_with_failure(ends: str) -> bool:
@@ -275,44 +253,6 @@ def command_key(command: str) -> str:
         if words and words[0] not in _LOOKING:
             return " ".join(words[:_KEY_WORDS])
     return flatten(command)
-
-
-def covers(command: str, earlier: str) -> bool:
-    """Whether a test command runs all that an earlier one ran.
-
-    It has the words of the earlier one, or paths that these are below, and no option or other command of its own.
-    """
-    if max(len(command), len(earlier)) > _LONGEST_COVERING:
-        return False
-    *others, last = re_split_commands(command)
-    *others_before, last_before = re_split_commands(earlier)
-    words, before = last.split(), last_before.split()
-    if others != others_before or not set(_options(words)) <= set(_options(before)):
-        return False
-    known = set(before)
-    named = [word for word in words if not word.startswith("-")]
-    return all(word in known or any(_is_below(other, word) for other in before) for word in named)
-
-
-def _options(words: Sequence[str]) -> Iterable[str]:
-    return (word for word in words if word.startswith("-"))
-
-
-def _is_below(path: str, folder: str) -> bool:
-    """Whether a path is in a folder, or a test in a file."""
-    return path.startswith((f"{folder.rstrip('/')}/", f"{folder}::"))
-
-
-def is_one_off(command: str) -> bool:
-    """Whether a command line is a script of its own, which is hardly ever run again as it is."""
-    if "<<" in command or "\n" in command.strip():
-        return True
-    words = re_split_commands(command)[-1].split()
-    return (
-        len(words) > 1
-        and words[1] in ("-c", "-e")
-        and words[0].rsplit("/", 1)[-1].rstrip("0123456789.") in _INTERPRETERS
-    )
 
 
 def re_split_commands(command: str) -> Sequence[str]:

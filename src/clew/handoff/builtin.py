@@ -13,15 +13,7 @@ from itertools import groupby
 from math import fsum
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
-from clew.facts.outcomes import (
-    SETTLED_BY_COMMIT,
-    command_key,
-    covers,
-    found_nothing,
-    is_lookup,
-    is_one_off,
-    makes_commit,
-)
+from clew.facts.outcomes import SETTLED_BY_COMMIT, command_key, is_lookup, makes_commit
 from clew.facts.record import needs_request_before
 from clew.facts.speech import concludes, is_question
 from clew.facts.text import prose_pieces
@@ -44,15 +36,12 @@ _LABEL_CHARS = LIMITS["label_chars"]
 _PLAN_CHARS = LIMITS["plan_chars"]
 _EXACT_PATHS = LIMITS["exact_paths"]
 _MOST_TESTS = LIMITS["most_tests"]
-_MOST_RUNS = LIMITS["most_runs"]
 _MOST_FAILURES = LIMITS["most_failures"]
 _MOST_REQUESTS = LIMITS["most_requests"]
 _SHORTEST_CONCLUSION = LIMITS["shortest_conclusion"]
 _SHORTEST_REPEATED_CHARS = LIMITS["shortest_repeated_chars"]
-_MOST_SEARCHES = LIMITS["most_searches"]
 _MOST_COMMITS = LIMITS["most_commits"]
 _MOST_RANGES = LIMITS["most_ranges"]
-_MOST_ACTIONS_BEHIND = LIMITS["most_actions_behind"]
 _MANY_EDITS, _EDITED = 3, ("WROTE ", "CHANGED ")
 _CODE_IN_WORDS = frozenset({Kind.SNIPPET, Kind.WRITTEN})
 _NONE = "None."
@@ -299,11 +288,11 @@ class Draft:
             yield self._entry(
                 Kind.STATE, f"Earlier commits: {text}", (earlier[0].number, earlier[-1].number), value.STATE, 1
             )
-        runs = newest_test_runs(record)
+        runs = sorted((run for run in record.tests.values() if run.outcome), key=lambda run: run.number)
         passed = max((action.number for action in runs if not action.failed), default=-1)
         # A failed run before one that passed was overcome, or is listed as a failure.
         current = [action for action in runs if not action.failed or action.number > passed]
-        for at, action in enumerate(_without_covered(current, runs)[-_MOST_TESTS:], start=2):
+        for at, action in enumerate(current[-_MOST_TESTS:], start=2):
             # Where the counts are all that is known of a failure, they are listed as one.
             if action.outcome and action.result is not None and action.outcome.error != action.outcome.tests:
                 stale = ", before the last change of a file" if action.number < changed else ""
@@ -312,35 +301,13 @@ class Draft:
 
     def _failures(self) -> Iterator[Candidate]:
         newest = self.record.newest.number if self.record.newest else 0
-        behind = [action.number for action in self.record.actions()][-_MOST_ACTIONS_BEHIND:]
         for at, action in enumerate(open_failures(self.record)):
             if action.outcome and action.result is not None and action.result < self.source.last:
                 text = f"{shorten(action.reading.target, _HEAD_CHARS)}: {action.outcome.error}"
-                # The work went on behind a script that failed, so it found another way.
-                is_over = action.number < behind[0] and not action.outcome.tests and is_one_off(action.reading.target)
-                section = value.BLOCKED if action.number > newest and not is_over else value.TRIED
+                section = value.BLOCKED if action.number > newest else value.TRIED
                 candidate = self._entry(Kind.FAILURE, text, (action.result,), section, at)
                 candidate.features = ("tried",) if section == value.TRIED else ()
                 yield candidate
-        if self._is_open and self.record.newest is not None:
-            yield from self._empty_searches(self.record.newest)
-
-    def _empty_searches(self, exchange: Exchange) -> Iterator[Candidate]:
-        """What the work on a request looked for in vain."""
-        found = [
-            action
-            for action in exchange.actions
-            if action.outcome
-            and found_nothing(action.reading.verb, action.reading.target, action.outcome)
-            and self._may_quote(action.number)
-        ][-_MOST_SEARCHES:]
-        if found:
-            targets = dict.fromkeys(shorten(action.reading.target, _HEAD_CHARS) for action in found)
-            text = f"Searches that found nothing: {'; '.join(targets)}"
-            numbers = (found[0].number, found[-1].number)
-            candidate = self._entry(Kind.FAILURE, text, numbers, value.TRIED, _MOST_FAILURES)
-            candidate.features = ("tried",)
-            yield candidate
 
     def _files(self) -> Iterator[Candidate]:
         files = self.record.files.values()
@@ -654,23 +621,7 @@ def open_failures(record: Record) -> list[Action]:
             last.pop(key, None)
             if outcome.failed and outcome.error:
                 last[key] = action
-    return _without_covered(list(last.values())[-_MOST_FAILURES:], newest_test_runs(record))
-
-
-def newest_test_runs(record: Record) -> list[Action]:
-    """The newest run of each of the last test commands, in their order."""
-    runs = (action for action in record.tests.values() if action.outcome)
-    return sorted(runs, key=lambda action: action.number)[-_MOST_RUNS:]
-
-
-def _without_covered(actions: Sequence[Action], runs: Sequence[Action]) -> list[Action]:
-    """The actions without test runs of which a later run runs all tests again."""
-    return [
-        action
-        for action in actions
-        if not (action.outcome and action.outcome.tests)
-        or not any(run.number > action.number and covers(run.reading.target, action.reading.target) for run in runs)
-    ]
+    return list(last.values())[-_MOST_FAILURES:]
 
 
 def _conclusions(material: Material, worth: Worth) -> set[Candidate]:
