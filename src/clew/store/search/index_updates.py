@@ -125,6 +125,10 @@ def index_readable_rows(index: WordIndex) -> Turns[None]:
         while first <= last:
             stop = min(first + size, last + 1)
             known: dict[int, list[SearchDocument]] = yield partial(_readable_documents, kind, first, stop)
+            if known and stop - first > BATCH_ROWS:
+                # Some of so many rows may be unreadable: they are read again in smaller batches.
+                size //= 2
+                continue
             for number in range(first, stop) if len(known) < stop - first <= BATCH_ROWS else ():
                 if number not in known:
                     known |= yield partial(_readable_documents, kind, number, number + 1)
