@@ -63,10 +63,14 @@ def test_files_may_come_and_go_by_parallel_calls(steps: list[list[tuple[Any, str
 
 @settings(deadline=None)
 @example("never ``` ``` Error:")
+@example("exit FAILED FAILED FAILED FAILED FAILED FAILED FAILED [exit 5")
 @given(odd_texts)
 def test_rules_errors_and_pieces_stand_in_the_text_they_are_from(text: str) -> None:
     assert all(flat(rule) in flat(text) for rule in rules_in(text))
-    assert flat(read_outcome(text).error) in flat(text) or text.lstrip().startswith("{")
+    outcome = read_outcome(text)
+    # The exit code is written before a line that does not name the error.
+    error = outcome.error.removeprefix(f"exit {outcome.exit_code}: ")
+    assert flat(error) in flat(text) or text.lstrip().startswith("{")
     for part in (*prose_parts(text), *(() if text.lstrip()[:1] in ("{", "[") else output_parts(text))):
         assert all(flat(piece).removesuffix("…") in flat(text) for piece in part.pieces)
 
